@@ -1,0 +1,62 @@
+package broker
+
+import "context"
+
+// PolicyStore reads and writes the policies of a vhost. Put and Delete may be repeated: putting an equal policy
+// changes nothing, deleting an absent one answers an error of kind NotFound.
+type PolicyStore interface {
+	// Policies lists the policies of vhost, sorted by name. A missing vhost is an error of kind NotFound.
+	Policies(ctx context.Context, vhost string) ([]Policy, error)
+	PutPolicy(ctx context.Context, policy Policy) error
+	DeletePolicy(ctx context.Context, vhost, name string) error
+}
+
+// QueueReader lists queues. An answer is complete or an error: a listing that broke off half way is never returned.
+type QueueReader interface {
+	// Queues lists the queues of vhost, sorted by name.
+	Queues(ctx context.Context, vhost string) ([]Queue, error)
+}
+
+// NodeReader reads the cluster's nodes.
+type NodeReader interface {
+	Overview(ctx context.Context) (Overview, error)
+	// Nodes lists the cluster's nodes, sorted by name; a stopped node has Running false.
+	Nodes(ctx context.Context) ([]Node, error)
+}
+
+// Declarer makes and removes vhosts and queues.
+type Declarer interface {
+	VHosts(ctx context.Context) ([]string, error)
+	PutVHost(ctx context.Context, name string) error
+	DeleteVHost(ctx context.Context, name string) error
+	// PutQueue declares a queue from its VHost, Name, Durable, AutoDelete and Arguments.
+	PutQueue(ctx context.Context, queue Queue) error
+	DeleteQueue(ctx context.Context, vhost, name string) error
+}
+
+// Client is one broker cluster, for one user. It is safe for concurrent use.
+type Client interface {
+	PolicyStore
+	QueueReader
+	NodeReader
+	Declarer
+}
+
+// Target says where a cluster's management API is and who asks.
+type Target struct {
+	// Key is unique per cluster for its life (its UID): connections are shared under it.
+	Key string
+	// URL of the management API without a path, as http://runtime.messaging.svc:15672.
+	URL                string
+	Username, Password string
+}
+
+// Connector hands out clients. A client for the same Target shares its connections with earlier ones; a changed
+// URL or credential under the same Key replaces them.
+type Connector interface {
+	Connect(target Target) (Client, error)
+	// Runtime reads the Erlang figures of one node from its Prometheus endpoint, as http://HOST:15692.
+	Runtime(ctx context.Context, url string) (Runtime, error)
+	// Forget drops the connections under key; harmless if there are none.
+	Forget(key string)
+}
