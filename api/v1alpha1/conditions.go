@@ -1,0 +1,103 @@
+package v1alpha1
+
+// Condition types of a WorkloadCluster. Ready is True when all the others are.
+const (
+	// Ready is the summary of every Kind.
+	ConditionReady = "Ready"
+	// ConditionReconciled: the spec is valid and the objects of the cluster are as it says.
+	ConditionReconciled = "Reconciled"
+	// ConditionSchedulable: no pod waits for a place.
+	ConditionSchedulable = "Schedulable"
+	// ConditionNodesReady: as many pods as wanted are ready, at the wanted revision.
+	ConditionNodesReady = "NodesReady"
+	// ConditionBrokerReachable: the management API answers, all nodes are in one cluster and run.
+	ConditionBrokerReachable = "BrokerReachable"
+	// ConditionTuned: the running nodes have every value of status.tuning.
+	ConditionTuned = "Tuned"
+)
+
+// Condition types of a QueuePolicy, besides Ready.
+const (
+	// ConditionAccepted: the policy can be sent to this broker and the broker did not refuse it.
+	ConditionAccepted = "Accepted"
+	// ConditionInSync: the broker has exactly this policy.
+	ConditionInSync = "InSync"
+	// ConditionInForce: every matching queue has the policy and the replicas it asks for.
+	ConditionInForce = "InForce"
+	// ConditionConflict: another QueuePolicy, or somebody's policy in the broker, has the same name.
+	ConditionConflict = "Conflict"
+	// ConditionQuorumDecisionDue: the day of quorumDecision.by has passed. It does not make the policy unready.
+	ConditionQuorumDecisionDue = "QuorumDecisionDue"
+	// ConditionDeletionBlocked: the broker's policy cannot be removed, so the object stays.
+	ConditionDeletionBlocked = "DeletionBlocked"
+)
+
+// Reasons that conditions share.
+const (
+	ReasonReady       = "Ready"
+	ReasonAsExpected  = "AsExpected"
+	ReasonUnknown     = "Unknown"
+	ReasonInvalidSpec = "InvalidSpec"
+	ReasonPaused      = "Paused"
+	ReasonApplyFailed = "ApplyFailed"
+)
+
+// Reasons of a WorkloadCluster.
+const (
+	ReasonNameTaken      = "NameTaken"
+	ReasonSecretMissing  = "SecretMissing"
+	ReasonUnschedulable  = "Unschedulable"
+	ReasonNodesStarting  = "NodesStarting"
+	ReasonRollingUpdate  = "RollingUpdate"
+	ReasonNodeNotReady   = "NodeNotReady"
+	ReasonNodeDown       = "NodeDown"
+	ReasonNotClustered   = "NotClustered"
+	ReasonAuthFailed     = "AuthFailed"
+	ReasonUnreachable    = "Unreachable"
+	ReasonNotInForce     = "NotInForce"
+	ReasonNoLimit        = "NoLimit"
+	ReasonAlarm          = "Alarm"
+	ReasonWaitingForNode = "WaitingForNodes"
+)
+
+// Reasons of a QueuePolicy.
+const (
+	ReasonClusterNotFound      = "ClusterNotFound"
+	ReasonClusterNotReady      = "ClusterNotReady"
+	ReasonVHostNotFound        = "VHostNotFound"
+	ReasonUnsupportedByServer  = "UnsupportedByServer"
+	ReasonRefusedByServer      = "RefusedByServer"
+	ReasonNoConflict           = "NoConflict"
+	ReasonOtherQueuePolicy     = "OtherQueuePolicy"
+	ReasonForeignPolicy        = "ForeignPolicy"
+	ReasonPending              = "Pending"
+	ReasonNotAllQueues         = "NotAllQueues"
+	ReasonCannotEvaluate       = "CannotEvaluatePattern"
+	ReasonDateInFuture         = "DateInFuture"
+	ReasonDatePassed           = "DatePassed"
+	ReasonMaskedByPriority     = "MaskedByPriority"
+	ReasonUnsupportedForType   = "UnsupportedForType"
+	ReasonNeedsMigration       = "NeedsMigration"
+	ReasonSynchronising        = "Synchronising"
+	ReasonBelowTargetSize      = "BelowTargetSize"
+	ReasonNotYetApplied        = "NotYetApplied"
+	ReasonOverriddenByArgument = "OverriddenByArgument"
+)
+
+// Names that Warren puts on objects.
+const (
+	// LabelCluster carries the WorkloadCluster's name on everything it consists of.
+	LabelCluster = "rabbitmq.warren.dev/cluster"
+	// LabelWorkloadClass carries spec.workloadClass.
+	LabelWorkloadClass = "rabbitmq.warren.dev/workload-class"
+	// FinalizerQueuePolicy holds a QueuePolicy until the broker's policy is gone.
+	FinalizerQueuePolicy = "rabbitmq.warren.dev/policy"
+	// FinalizerWorkloadCluster holds a WorkloadCluster until its pods know that they need not wait for each other.
+	FinalizerWorkloadCluster = "rabbitmq.warren.dev/graceful-stop"
+	// AnnotationOrphan, set to "true" on a QueuePolicy being deleted, leaves the broker's policy behind and lets the object go.
+	AnnotationOrphan = "rabbitmq.warren.dev/orphan"
+	// AnnotationStopNow, set to "true" on a pod, makes it stop without waiting for the queues' other replicas.
+	AnnotationStopNow = "rabbitmq.warren.dev/stop-now"
+	// AnnotationApplied carries a hash of what Warren last wrote to an object.
+	AnnotationApplied = "rabbitmq.warren.dev/applied"
+)
