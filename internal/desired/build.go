@@ -1,0 +1,55 @@
+// Package desired builds the Kubernetes objects that one RabbitMQ cluster consists of. It is pure: the objects are a
+// function of one value, so that equal input gives equal objects, byte for byte.
+package desired
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/broker"
+	"github.com/warren-mq/warren/internal/tuning"
+)
+
+// Object is any Kubernetes object.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Input is all that the objects depend on.
+type Input struct {
+	Cluster      *v1alpha1.WorkloadCluster
+	Capabilities broker.Capabilities
+	Image        string
+	Tuning       tuning.Settings
+	Secrets      Secrets
+}
+
+// Secrets are made once per cluster and carried over unchanged from then on.
+type Secrets struct {
+	ErlangCookie  string
+	AdminPassword string
+}
+
+// AdminUser is the name of the administrator whom every new cluster has.
+const AdminUser = "warren"
+
+// Build returns the objects in the order in which they are to be applied: what pods need comes before the pods.
+func Build(in Input) []Object {
+	objects := []Object{serviceAccount(in)}
+	if in.Capabilities.PeerDiscoveryNeedsAPI {
+		objects = append(objects, role(in), roleBinding(in))
+	}
+	objects = append(objects,
+		cookieSecret(in),
+		adminSecret(in),
+		configMap(in),
+		nodesService(in),
+		clientService(in),
+	)
+	if in.Cluster.Spec.Replicas > 1 {
+		objects = append(objects, disruptionBudget(in))
+	}
+	return append(objects, statefulSet(in))
+}

@@ -1,0 +1,94 @@
+package desired
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/warren-mq/warren/internal/broker"
+)
+
+// Keys of the ConfigMap, and the names of the files they become.
+const (
+	keySizeHint = "05-cluster-size.conf"
+	keyConfig   = "10-warren.conf"
+	keyPlugins  = "enabled_plugins"
+)
+
+// plugins that every node has: Warren itself needs all three.
+var plugins = []string{"rabbitmq_management", "rabbitmq_peer_discovery_k8s", "rabbitmq_prometheus"}
+
+func configMap(in Input) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: meta(in, ConfigMapName(in.Cluster.Name)),
+		Data: map[string]string{
+			keySizeHint: sizeHint(in),
+			keyConfig:   render(config(in)),
+			keyPlugins:  fmt.Sprintf("[%s].\n", strings.Join(plugins, ",")),
+		},
+	}
+}
+
+// sizeHint is apart from the rest because running nodes need no restart when it changes.
+func sizeHint(in Input) string {
+	return render([]broker.ConfigLine{{
+		Key: "cluster_formation.target_cluster_size_hint", Value: strconv.Itoa(int(in.Cluster.Spec.Replicas)),
+	}})
+}
+
+func config(in Input) []broker.ConfigLine {
+	c, name := in.Capabilities, in.Cluster.Name
+	lines := []broker.ConfigLine{
+		{Key: "cluster_name", Value: name},
+		{Key: "cluster_formation.peer_discovery_backend", Value: c.KubernetesPeerDiscovery},
+	}
+	if c.PeerDiscoveryNeedsAPI {
+		lines = append(lines,
+			broker.ConfigLine{Key: "cluster_formation.k8s.host", Value: "kubernetes.default.svc"},
+			broker.ConfigLine{Key: "cluster_formation.k8s.address_type", Value: "hostname"},
+			broker.ConfigLine{Key: "cluster_formation.k8s.service_name", Value: NodesServiceName(name)},
+			broker.ConfigLine{Key: "cluster_formation.k8s.hostname_suffix", Value: hostnameSuffix(in)},
+		)
+	}
+	if c.PartitionHandling {
+		lines = append(lines, broker.ConfigLine{Key: "cluster_partition_handling", Value: "pause_minority"})
+	}
+	lines = append(lines, c.LeaderLocatorConfig)
+	if c.MembershipReconciliation {
+		lines = append(lines, broker.ConfigLine{Key: "quorum_queue.continuous_membership_reconciliation.enabled", Value: "true"})
+	}
+	lines = append(lines, broker.ConfigLine{Key: "log.console", Value: "true"})
+	// Plain bytes: units mean different numbers in different versions, and a value that cannot be read is ignored.
+	if n := in.Tuning.MemoryHighWatermark; n != nil {
+		lines = append(lines, broker.ConfigLine{Key: "vm_memory_high_watermark.absolute", Value: strconv.FormatInt(*n, 10)})
+	}
+	if n := in.Tuning.DiskFreeLimit; n != nil {
+		lines = append(lines, broker.ConfigLine{Key: "disk_free_limit.absolute", Value: strconv.FormatInt(*n, 10)})
+	}
+	return lines
+}
+
+func hostnameSuffix(in Input) string {
+	return fmt.Sprintf(".%s.%s", NodesServiceName(in.Cluster.Name), in.Cluster.Namespace)
+}
+
+func render(lines []broker.ConfigLine) string {
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&b, "%s = %s\n", line.Key, line.Value)
+	}
+	return b.String()
+}
+
+// configHash changes when a running node would have to restart to see the new configuration.
+func configHash(in Input) string {
+	data := configMap(in).Data
+	sum := sha256.Sum256([]byte(data[keyConfig] + "\x00" + data[keyPlugins]))
+	return hex.EncodeToString(sum[:8])
+}

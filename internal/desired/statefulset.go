@@ -1,0 +1,101 @@
+package desired
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+)
+
+const (
+	volumeData       = "data"
+	volumeHome       = "home"
+	volumeConfig     = "config"
+	volumePlugins    = "plugins"
+	volumeCookie     = "erlang-cookie"
+	volumeTemporary  = "tmp"
+	volumePodInfo    = "pod-info"
+	annotationConfig = "rabbitmq.warren.dev/config"
+
+	// revisions of the pod template that stay for a look back.
+	revisionHistory = 5
+)
+
+func statefulSet(in Input) *appsv1.StatefulSet {
+	c := in.Cluster
+	replicas, history := c.Spec.Replicas, int32(revisionHistory)
+	whenDeleted := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	if c.Spec.Storage.DeletionPolicy == v1alpha1.DeleteOnDelete {
+		whenDeleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	}
+	return &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
+		ObjectMeta: meta(in, StatefulSetName(c.Name)),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas:    &replicas,
+			ServiceName: NodesServiceName(c.Name),
+			Selector:    &metav1.LabelSelector{MatchLabels: SelectorLabels(c.Name)},
+			// Nodes that boot one after the other cannot form a cluster again after all of them stopped.
+			PodManagementPolicy:  appsv1.ParallelPodManagement,
+			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
+			RevisionHistoryLimit: &history,
+			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+				WhenDeleted: whenDeleted,
+				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+			},
+			Template:             podTemplate(in),
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{dataClaim(c)},
+		},
+	}
+}
+
+func dataClaim(c *v1alpha1.WorkloadCluster) corev1.PersistentVolumeClaim {
+	claim := corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: labels(c)},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: c.Spec.Storage.Size},
+			},
+		},
+	}
+	if class := c.Spec.Storage.ClassName; class != "" {
+		claim.Spec.StorageClassName = &class
+	}
+	return claim
+}
+
+func volumes(in Input) []corev1.Volume {
+	name := in.Cluster.Name
+	ownerOnly := int32(0o400)
+	return []corev1.Volume{
+		{Name: volumeHome, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: volumeTemporary, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: volumeConfig, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: ConfigMapName(name)},
+				Items:                []corev1.KeyToPath{{Key: keySizeHint, Path: keySizeHint}, {Key: keyConfig, Path: keyConfig}},
+			}},
+			{Secret: &corev1.SecretProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: AdminSecretName(name)},
+				Items:                []corev1.KeyToPath{{Key: keyDefaultUser, Path: "20-" + keyDefaultUser}},
+			}},
+		}}}},
+		{Name: volumePlugins, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: ConfigMapName(name)},
+			Items:                []corev1.KeyToPath{{Key: keyPlugins, Path: keyPlugins}},
+		}}},
+		{Name: volumeCookie, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName:  CookieSecretName(name),
+			DefaultMode: &ownerOnly,
+		}}},
+		{Name: volumePodInfo, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{{
+				Path:     "annotations",
+				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations"},
+			}},
+		}}},
+	}
+}
