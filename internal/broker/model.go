@@ -23,7 +23,8 @@ const (
 	ApplyToStreams       ApplyTo = "streams"
 )
 
-// Policy is a policy of one vhost. Definition is as decoded from JSON.
+// Policy is a policy of one vhost. In a Definition that was read, whole numbers are int64 and others float64
+// (NormalizeDefinition); compare definitions with EqualDefinitions.
 type Policy struct {
 	VHost, Name string
 	Pattern     string

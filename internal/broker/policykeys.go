@@ -2,29 +2,14 @@ package broker
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strings"
-)
-
-// valueKind is the shape that the broker's policy validator asks of a key's value.
-type valueKind int
-
-const (
-	text valueKind = iota
-	nonNegative
-	positive
-	integer
-	oneOf
-	anything
 )
 
 // policyKey is what the broker knows of one policy key: in which versions it exists, which values it takes
 // and which queue types take no part in a policy that has it.
 type policyKey struct {
 	since, until Version // until is exclusive; zero means no bound
-	kind         valueKind
-	values       []string
+	value        valueCheck
 	unsupported  func(Version) []QueueType
 }
 
@@ -33,11 +18,12 @@ func never(types ...QueueType) func(Version) []QueueType {
 }
 
 var (
-	v312 = Version{3, 12, 0}
-	v313 = Version{3, 13, 0}
-	v40  = Version{4, 0, 0}
-	v43  = Version{4, 3, 0}
-	v431 = Version{4, 3, 1}
+	v312  = Version{3, 12, 0}
+	v3127 = Version{3, 12, 7}
+	v313  = Version{3, 13, 0}
+	v40   = Version{4, 0, 0}
+	v43   = Version{4, 3, 0}
+	v431  = Version{4, 3, 1}
 
 	onlyClassic = never(Quorum, Stream)
 	onlyQuorum  = never(Classic, Stream)
@@ -45,78 +31,105 @@ var (
 	noStream    = never(Stream)
 )
 
-// policyKeys follows the validator and the per-type capabilities of RabbitMQ 3.10 to 4.3.
+// policyKeys follows the validators and the per-type capabilities of RabbitMQ 3.10 to 4.3. test/broker compares
+// every row with real brokers.
 var policyKeys = map[string]policyKey{
-	"alternate-exchange":       {kind: text},
-	"dead-letter-exchange":     {kind: text, unsupported: noStream},
-	"dead-letter-routing-key":  {kind: text, unsupported: noStream},
-	"dead-letter-strategy":     {kind: oneOf, values: []string{"at-most-once", "at-least-once"}, unsupported: onlyQuorum},
-	"message-ttl":              {kind: nonNegative, unsupported: noStream},
-	"expires":                  {kind: positive, unsupported: noStream},
-	"max-length":               {kind: nonNegative, unsupported: noStream},
-	"max-length-bytes":         {kind: nonNegative},
-	"max-in-memory-length":     {kind: nonNegative, unsupported: inMemoryUnsupported},
-	"max-in-memory-bytes":      {kind: nonNegative, unsupported: inMemoryUnsupported},
-	"queue-mode":               {kind: oneOf, values: []string{"default", "lazy"}, unsupported: onlyClassic},
-	"queue-version":            {kind: integer},
-	"overflow":                 {kind: oneOf, values: []string{"drop-head", "reject-publish", "reject-publish-dlx"}, unsupported: noStream},
-	"delivery-limit":           {kind: integer, unsupported: onlyQuorum},
-	"max-age":                  {kind: text, unsupported: onlyStream},
-	"initial-cluster-size":     {kind: positive, unsupported: onlyStream},
-	"queue-leader-locator":     {kind: oneOf, values: []string{"client-local", "balanced", "random", "least-leaders"}, unsupported: leaderLocatorUnsupported},
-	"queue-master-locator":     {until: v43, kind: oneOf, values: []string{"client-local", "min-masters", "random"}, unsupported: onlyClassic},
-	"consumer-timeout":         {since: v312, kind: positive, unsupported: noStream},
-	"target-group-size":        {since: v313, kind: positive, unsupported: onlyQuorum},
-	"stream-filter-size-bytes": {since: v313, kind: positive},
+	"alternate-exchange":      {value: text},
+	"dead-letter-exchange":    {value: text, unsupported: noStream},
+	"dead-letter-routing-key": {value: text, unsupported: noStream},
+	"dead-letter-strategy":    {value: oneOf("at-most-once", "at-least-once"), unsupported: onlyQuorum},
+	"message-ttl":             {value: atLeast(0), unsupported: noStream},
+	"expires":                 {value: atLeast(1), unsupported: noStream},
+	"max-length":              {value: atLeast(0), unsupported: noStream},
+	"max-length-bytes":        {value: atLeast(0)},
+	"max-in-memory-length":    {value: atLeast(0), unsupported: inMemoryUnsupported},
+	"max-in-memory-bytes":     {value: atLeast(0), unsupported: inMemoryUnsupported},
+	"queue-mode":              {value: oneOf("default", "lazy"), unsupported: onlyClassic},
+	"queue-version":           {value: between(1, 2)},
+	"overflow":                {value: oneOf("drop-head", "reject-publish", "reject-publish-dlx"), unsupported: noStream},
+	"delivery-limit":          {value: deliveryLimit, unsupported: onlyQuorum},
+	"max-age":                 {value: maxAge, unsupported: onlyStream},
+	"initial-cluster-size":    {value: atLeast(0), unsupported: onlyStream},
+	"queue-leader-locator":    {value: oneOf("client-local", "balanced", "random", "least-leaders"), unsupported: leaderLocatorUnsupported},
+	// 4.3 knows queue-master-locator but refuses it unless a deprecated feature is permitted.
+	"queue-master-locator":     {until: v43, value: masterLocator, unsupported: onlyClassic},
+	"consumer-timeout":         {since: v312, value: atLeast(0)},
+	"target-group-size":        {since: v313, value: atLeast(1), unsupported: onlyQuorum},
+	"stream-filter-size-bytes": {since: v313, value: between(16, 255)},
 
-	"stream-max-segment-size-bytes": {kind: positive, unsupported: onlyStream},
-	"consumer-disconnected-timeout": {since: v43, kind: positive},
-	"delayed-retry-type":            {since: v431, kind: text},
-	"delayed-retry-min":             {since: v431, kind: nonNegative},
-	"delayed-retry-max":             {since: v431, kind: nonNegative},
+	"stream-max-segment-size-bytes": {value: between(0, 3_000_000_000), unsupported: onlyStream},
+	"consumer-disconnected-timeout": {since: v43, value: atLeast(0)},
+	"delayed-retry-type":            {since: v431, value: oneOf("all", "failed", "returned", "disabled")},
+	"delayed-retry-min":             {since: v431, value: atLeast(1)},
+	"delayed-retry-max":             {since: v431, value: atLeast(1)},
 
-	"ha-mode":                {until: v40, kind: oneOf, values: []string{"all", "exactly", "nodes"}, unsupported: onlyClassic},
-	"ha-params":              {until: v40, kind: anything, unsupported: onlyClassic},
-	"ha-sync-mode":           {until: v40, kind: oneOf, values: []string{"manual", "automatic"}, unsupported: onlyClassic},
-	"ha-sync-batch-size":     {until: v40, kind: positive, unsupported: onlyClassic},
-	"ha-promote-on-shutdown": {until: v40, kind: oneOf, values: []string{"always", "when-synced"}, unsupported: onlyClassic},
-	"ha-promote-on-failure":  {until: v40, kind: oneOf, values: []string{"always", "when-synced"}, unsupported: onlyClassic},
+	"ha-mode":                {until: v40, value: oneOf("all", "exactly", "nodes"), unsupported: onlyClassic},
+	"ha-params":              {until: v40, value: anything, unsupported: onlyClassic}, // by ha-mode: mirrorRule
+	"ha-sync-mode":           {until: v40, value: oneOf("manual", "automatic"), unsupported: onlyClassic},
+	"ha-sync-batch-size":     {until: v40, value: atLeast(1)}, // never without ha-mode
+	"ha-promote-on-shutdown": {until: v40, value: oneOf("always", "when-synced"), unsupported: onlyClassic},
+	"ha-promote-on-failure":  {until: v40, value: oneOf("always", "when-synced"), unsupported: onlyClassic},
 
-	// Keys of plugins: the broker decides, since only it knows which plugins are on.
-	"federation-upstream":         {kind: text, unsupported: noStream},
-	"federation-upstream-set":     {kind: text, unsupported: noStream},
-	"federation-upstream-pattern": {kind: text, unsupported: noStream},
-	"shards-per-node":             {kind: nonNegative},
-	"routing-key":                 {kind: text},
+	// Keys of plugins: a broker whose plugin is off refuses them, which only the broker can know.
+	"federation-upstream":         {value: text},
+	"federation-upstream-set":     {value: text},
+	"federation-upstream-pattern": {value: text},
+	"shards-per-node":             {value: numberAtLeastZero},
+	"routing-key":                 {value: text},
 }
 
 func inMemoryUnsupported(v Version) []QueueType {
-	if v.atLeast(3, 12, 0) {
+	if v.after(v3127) {
 		return []QueueType{Classic, Stream}
 	}
 	return []QueueType{Stream}
 }
 
 func leaderLocatorUnsupported(v Version) []QueueType {
-	if v.atLeast(4, 0, 0) {
+	if v.after(v40) {
 		return nil
 	}
 	return []QueueType{Classic}
 }
 
 func (k policyKey) existsIn(v Version) bool {
-	from := k.since == Version{} || v.atLeast(k.since.Major, k.since.Minor, k.since.Patch)
-	gone := k.until != Version{} && v.atLeast(k.until.Major, k.until.Minor, k.until.Patch)
+	from := k.since == Version{} || v.after(k.since)
+	gone := k.until != Version{} && v.after(k.until)
 	return from && !gone
 }
 
-// ValidateDefinition checks a policy definition against the keys and value types that this version accepts,
-// before the broker is asked. It returns one sentence per fault, in the order of the keys; none means that
-// the broker is expected to accept it. Values are as decoded from JSON (numbers float64 or integer).
+func (k policyKey) lifetime() string {
+	switch {
+	case k.until != Version{}:
+		return fmt.Sprintf(" (gone since %s)", k.until.Line())
+	case k.since != Version{}:
+		return fmt.Sprintf(" (added in %s)", k.since)
+	}
+	return ""
+}
+
+// PolicyKeys lists the policy keys that this version knows, sorted. Keys of plugins are among them.
+func (c Capabilities) PolicyKeys() []string {
+	var keys []string
+	for _, key := range sortedKeys(policyKeys) {
+		if policyKeys[key].existsIn(c.Version) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// AllPolicyKeys lists the policy keys of every version that Warren runs, sorted.
+func AllPolicyKeys() []string { return sortedKeys(policyKeys) }
+
+// ValidateDefinition checks a policy definition against the keys and values that this version accepts, before
+// the broker is asked. It returns one sentence per fault, in the order of the keys; none means that the broker is
+// expected to accept it. Values may come from any decoder (NormalizeDefinition).
 func (c Capabilities) ValidateDefinition(definition map[string]any) []string {
 	if len(definition) == 0 {
 		return []string{"the definition is empty: a policy needs at least one key"}
 	}
+	definition = NormalizeDefinition(definition)
 	var faults []string
 	for _, key := range sortedKeys(definition) {
 		known, ok := policyKeys[key]
@@ -126,10 +139,14 @@ func (c Capabilities) ValidateDefinition(definition map[string]any) []string {
 		case !known.existsIn(c.Version):
 			faults = append(faults, fmt.Sprintf("%q is not a policy key of RabbitMQ %s%s", key, c.Version, known.lifetime()))
 		default:
-			if fault := known.check(definition[key], c); fault != "" {
+			if fault := known.value(definition[key], c); fault != "" {
 				faults = append(faults, fmt.Sprintf("%q %s", key, fault))
 			}
 		}
+	}
+	if len(faults) == 0 {
+		// Rules between keys speak of keys that are right by themselves.
+		faults = checkRules(definition)
 	}
 	return faults
 }
@@ -144,108 +161,6 @@ func (c Capabilities) SupportsDefinition(t QueueType, definition map[string]any)
 		}
 	}
 	return true, ""
-}
-
-func (k policyKey) lifetime() string {
-	switch {
-	case k.until != Version{}:
-		return fmt.Sprintf(" (removed in %s)", k.until.Line())
-	case k.since != Version{}:
-		return fmt.Sprintf(" (added in %s)", k.since)
-	}
-	return ""
-}
-
-func (k policyKey) check(value any, c Capabilities) string {
-	switch k.kind {
-	case text:
-		if s, ok := value.(string); !ok || s == "" {
-			return fmt.Sprintf("must be a non-empty string, not %s", describe(value))
-		}
-	case oneOf:
-		if s, ok := value.(string); !ok || !slices.Contains(k.values, s) {
-			return fmt.Sprintf("must be one of %s, not %s", strings.Join(k.values, ", "), describe(value))
-		}
-	case nonNegative:
-		return checkInteger(value, 0, "a whole number of 0 or more")
-	case positive:
-		return checkInteger(value, 1, "a whole number of 1 or more")
-	case integer:
-		if c.UnlimitedDelivery {
-			return checkInteger(value, math.MinInt64, "a whole number")
-		}
-		return checkInteger(value, 0, "a whole number of 0 or more")
-	case anything:
-	}
-	return ""
-}
-
-func checkInteger(value any, least int64, wanted string) string {
-	n, ok := wholeNumber(value)
-	if !ok || n < least {
-		return fmt.Sprintf("must be %s, not %s", wanted, describe(value))
-	}
-	return ""
-}
-
-func wholeNumber(value any) (int64, bool) {
-	switch n := value.(type) {
-	case float64:
-		return int64(n), n == math.Trunc(n) && math.Abs(n) < 1<<53
-	case int64:
-		return n, true
-	case int:
-		return int64(n), true
-	}
-	return 0, false
-}
-
-func describe(value any) string {
-	switch v := value.(type) {
-	case string:
-		return fmt.Sprintf("the string %q", v)
-	case nil:
-		return "null"
-	case map[string]any:
-		return "an object"
-	case []any:
-		return "a list"
-	default:
-		return fmt.Sprint(v)
-	}
-}
-
-// suggestion names the known key that differs least from a misspelt one, when it is close enough to be meant.
-func suggestion(misspelt string) string {
-	best, distance := "", 3
-	for _, key := range sortedKeys(policyKeys) {
-		if d := editDistance(misspelt, key); d < distance {
-			best, distance = key, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost = 1 + min(diagonal, row[j], row[j-1])
-			}
-			diagonal, row[j] = row[j], cost
-		}
-	}
-	return row[len(b)]
 }
 
 func sortedKeys[V any](m map[string]V) []string {

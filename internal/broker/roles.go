@@ -11,10 +11,28 @@ type PolicyStore interface {
 	DeletePolicy(ctx context.Context, vhost, name string) error
 }
 
+// ListOption changes what a queue listing asks for, and so what it costs.
+type ListOption int
+
+const (
+	// WithoutCounts leaves message counts out (nil): one bulk read less per listing.
+	WithoutCounts ListOption = iota + 1
+	// WithStatistics also reads the broker's statistics, one bulk read more: consumers, and the message counts
+	// of streams. They are up to the broker's collect_statistics_interval (5 s) old, and nil where it collects none.
+	WithStatistics
+)
+
 // QueueReader lists queues. An answer is complete or an error: a listing that broke off half way is never returned.
 type QueueReader interface {
-	// Queues lists the queues of vhost, sorted by name.
-	Queues(ctx context.Context, vhost string) ([]Queue, error)
+	// Queues lists the queues of vhost, sorted by name. Names, types, policies, members and mirrors are what the
+	// broker has now; message counts of streams, and consumers, are nil unless WithStatistics is given.
+	Queues(ctx context.Context, vhost string, options ...ListOption) ([]Queue, error)
+}
+
+// QueueInspector looks at one queue: what a listing says of it, with counts and statistics.
+type QueueInspector interface {
+	// Queue answers an error of kind NotFound when the vhost or the queue does not exist.
+	Queue(ctx context.Context, vhost, name string) (Queue, error)
 }
 
 // NodeReader reads the cluster's nodes.
@@ -38,6 +56,7 @@ type Declarer interface {
 type Client interface {
 	PolicyStore
 	QueueReader
+	QueueInspector
 	NodeReader
 	Declarer
 }
@@ -49,6 +68,8 @@ type Target struct {
 	// URL of the management API without a path, as http://runtime.messaging.svc:15672.
 	URL                string
 	Username, Password string
+	// CABundle holds PEM certificates that an https URL is checked against; "" means the system's.
+	CABundle string
 }
 
 // Connector hands out clients. A client for the same Target shares its connections with earlier ones; a changed

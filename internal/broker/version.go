@@ -52,3 +52,6 @@ func (v Version) atLeast(major, minor, patch int) bool {
 	}
 	return v.Patch < 0 || v.Patch >= patch
 }
+
+// after tells whether v is at or after w.
+func (v Version) after(w Version) bool { return v.atLeast(w.Major, w.Minor, w.Patch) }
