@@ -1,0 +1,222 @@
+// Package broker runs single RabbitMQ nodes for tests, straight from the root file system of an image:
+// real brokers on loopback without a cluster or Docker. Each has its own mount, process and host name
+// namespace, so that killing its first process ends all of it and leaves no mount.
+package broker
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/warren-mq/warren/hack/local/internal/cache"
+	"github.com/warren-mq/warren/hack/local/internal/proc"
+	"github.com/warren-mq/warren/hack/local/internal/progress"
+	"github.com/warren-mq/warren/hack/local/internal/rabbit"
+	"github.com/warren-mq/warren/hack/local/internal/state"
+)
+
+// DefaultPlugins are on unless others are asked for.
+var DefaultPlugins = []string{"rabbitmq_management", "rabbitmq_prometheus", "rabbitmq_shovel", "rabbitmq_shovel_management",
+	"rabbitmq_federation", "rabbitmq_federation_management"}
+
+// Options are what to start.
+type Options struct {
+	Name     string
+	Owner    string // checkout that it belongs to
+	Plugins  []string
+	Username string
+	Password string
+}
+
+// Broker is a started node; its exported JSON is what tests read.
+type Broker struct {
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	Management string `json:"management"`
+	AMQP       string `json:"amqp"`
+	Prometheus string `json:"prometheus"`
+	Username   string `json:"username"`
+	Password   string `json:"password"`
+	PID        int    `json:"pid"`
+	Dir        string `json:"dir"`
+}
+
+// record is the file that a started broker leaves.
+type record struct {
+	Broker
+	Owner    string        `json:"owner"`
+	Plugins  []string      `json:"plugins"`
+	Identity proc.Identity `json:"identity"`
+	Ports    ports         `json:"ports"`
+}
+
+// ports are all the ports of one node.
+type ports struct{ AMQP, Management, Prometheus, Dist, EPMD int }
+
+const recordFile = "broker.json"
+
+// Start runs a broker and waits until its management API answers the user. A running broker of the same
+// name, version and plugins is returned as it is.
+func Start(built rabbit.Built, opts Options) (Broker, error) {
+	dir, unlock, err := open(opts.Name)
+	if err != nil {
+		return Broker{}, err
+	}
+	defer unlock()
+	var old record
+	if err := state.Read(filepath.Join(dir, recordFile), &old); err == nil && old.Identity.Alive() {
+		if old.Version == built.Version && slices.Equal(old.Plugins, opts.Plugins) {
+			return old.Broker, nil
+		}
+		return Broker{}, fmt.Errorf("broker %s runs RabbitMQ %s with plugins %s: stop it first, or choose another --name",
+			opts.Name, old.Version, strings.Join(old.Plugins, ","))
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return Broker{}, err
+	}
+	rec, err := prepare(built, opts, dir)
+	if err != nil {
+		return Broker{}, err
+	}
+	what := fmt.Sprintf("starting broker %s, RabbitMQ %s", rec.Name, rec.Version)
+	return rec.Broker, progress.Step(what, func() error { return launch(&rec, built) })
+}
+
+// open locks the broker's name and returns its folder.
+func open(name string) (dir string, unlock func(), err error) {
+	if err := state.CheckName(name); err != nil {
+		return "", nil, err
+	}
+	root, err := state.Root()
+	if err != nil {
+		return "", nil, err
+	}
+	parent := filepath.Join(root, "brokers")
+	unlock, err = cache.Lock(filepath.Join(parent, "."+name+".lock"))
+	return filepath.Join(parent, name), unlock, err
+}
+
+// prepare chooses ports and writes the broker's files.
+func prepare(built rabbit.Built, opts Options, dir string) (record, error) {
+	free, err := freePorts(5)
+	if err != nil {
+		return record{}, err
+	}
+	if opts.Username == "" {
+		opts.Username = "warren"
+	}
+	if opts.Password == "" {
+		opts.Password = secret()
+	}
+	p := ports{AMQP: free[0], Management: free[1], Prometheus: free[2], Dist: free[3], EPMD: free[4]}
+	amqp := url.URL{Scheme: "amqp", User: url.UserPassword(opts.Username, opts.Password), Host: fmt.Sprintf("127.0.0.1:%d", p.AMQP)}
+	rec := record{
+		Broker: Broker{
+			Name: opts.Name, Version: built.Version, Username: opts.Username, Password: opts.Password, Dir: dir,
+			AMQP:       amqp.String(),
+			Management: fmt.Sprintf("http://127.0.0.1:%d", p.Management),
+			Prometheus: fmt.Sprintf("http://127.0.0.1:%d", p.Prometheus),
+		},
+		Owner: opts.Owner, Plugins: opts.Plugins, Ports: p,
+	}
+	return rec, errors.Join(folders(dir), files(rec))
+}
+
+// launch starts the broker's process and waits for it; a failure ends the process and shows its log.
+func launch(rec *record, built rabbit.Built) error {
+	spec := initSpec{RootFS: built.RootFS, Dir: rec.Dir, Env: environment(*rec, built)}
+	specFile := filepath.Join(rec.Dir, "init.json")
+	if err := state.Write(specFile, spec); err != nil {
+		return err
+	}
+	log := filepath.Join(rec.Dir, "log")
+	id, err := proc.Start(proc.Spec{
+		Path: "/proc/self/exe", Args: []string{InitCommand, specFile}, Log: log,
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+	})
+	if err != nil {
+		return err
+	}
+	rec.Identity, rec.PID = id, id.PID
+	if err := state.Write(filepath.Join(rec.Dir, recordFile), rec); err != nil {
+		return errors.Join(err, id.Stop(0))
+	}
+	if err := awaitReady(*rec); err != nil {
+		return errors.Join(err, id.Stop(0), errors.New(proc.Tail(log, 25)))
+	}
+	return nil
+}
+
+// Stop ends a broker and removes its files. Its data are of no use to anyone, so it is killed at once.
+func Stop(name string) error {
+	dir, unlock, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var rec record
+	err = state.Read(filepath.Join(dir, recordFile), &rec)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := rec.Identity.Stop(0); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// List returns the brokers that an owner started and that have not been stopped.
+func List(owner string) ([]Broker, error) {
+	root, err := state.Root()
+	if err != nil {
+		return nil, err
+	}
+	found, err := filepath.Glob(filepath.Join(root, "brokers", "*", recordFile))
+	if err != nil {
+		return nil, err
+	}
+	var mine []Broker
+	for _, path := range found {
+		var rec record
+		if err := state.Read(path, &rec); err != nil {
+			return nil, err
+		}
+		if rec.Owner == owner {
+			mine = append(mine, rec.Broker)
+		}
+	}
+	return mine, nil
+}
+
+// freePorts finds ports that nothing listens on, holding all of them until the last is found.
+func freePorts(count int) ([]int, error) {
+	found := make([]int, 0, count)
+	for range count {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = listener.Close() }()
+		found = append(found, listener.Addr().(*net.TCPAddr).Port)
+	}
+	return found, nil
+}
+
+// secret is a random text of hexadecimal digits.
+func secret() string {
+	bytes := make([]byte, 16)
+	_, _ = rand.Read(bytes) // never fails
+	return hex.EncodeToString(bytes)
+}
+
+// startLimit bounds the wait for a broker: a loaded two-core machine needs up to half a minute.
+const startLimit = 2 * time.Minute

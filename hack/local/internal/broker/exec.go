@@ -1,0 +1,39 @@
+package broker
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/warren-mq/warren/hack/local/internal/rabbit"
+	"github.com/warren-mq/warren/hack/local/internal/state"
+)
+
+// Exec runs a command such as rabbitmqctl inside a broker, as its user, connected to this terminal.
+func Exec(name string, command []string) error {
+	root, err := state.Root()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(root, "brokers", name)
+	var rec record
+	var spec initSpec
+	if err := state.Read(filepath.Join(dir, recordFile), &rec); err != nil {
+		return fmt.Errorf("no broker %s: %w", name, err)
+	}
+	if err := state.Read(filepath.Join(dir, "init.json"), &spec); err != nil {
+		return err
+	}
+	if !rec.Identity.Alive() {
+		return fmt.Errorf("broker %s has ended; its log is %s", name, filepath.Join(dir, "log"))
+	}
+	user := strconv.Itoa(rabbit.User)
+	args := []string{"--target", strconv.Itoa(rec.PID), "--mount", "--uts", "--ipc", "--pid", "--root", "--wd",
+		"--setuid", user, "--setgid", user, "--", "/usr/bin/env", "-i"}
+	args = append(append(args, spec.Env...), command...)
+	cmd := exec.Command("nsenter", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return cmd.Run()
+}

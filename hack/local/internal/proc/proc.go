@@ -1,0 +1,187 @@
+// Package proc starts processes that outlive this program, and stops exactly those again. A process is
+// known by its id and its start time, so that a reused id is never signalled.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Identity names one process of this boot of the machine.
+type Identity struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks between the machine's start and the process's
+	Boot  string `json:"boot"`  // the machine's start
+}
+
+// Spec is what to start.
+type Spec struct {
+	Path       string
+	Args       []string
+	Env        []string // added to this program's environment
+	Log        string   // file that gets standard output and error, appended
+	Cloneflags uintptr  // new namespaces for the process
+}
+
+// Start runs a process in a session of its own, with its output in a file.
+func Start(spec Spec) (Identity, error) {
+	if err := os.MkdirAll(filepath.Dir(spec.Log), 0o755); err != nil {
+		return Identity{}, err
+	}
+	log, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return Identity{}, err
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd.Env = append(os.Environ(), spec.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: spec.Cloneflags}
+	if err := cmd.Start(); err != nil {
+		return Identity{}, fmt.Errorf("starting %s: %w", spec.Path, err)
+	}
+	id, err := Of(cmd.Process.Pid)
+	// Reap it if it ends while this program runs; otherwise the machine's init does.
+	go func() { _ = cmd.Wait() }()
+	return id, err
+}
+
+// Of reads the identity of a running process.
+func Of(pid int) (Identity, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Identity{}, err
+	}
+	_, start, err := parseStat(string(stat))
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{PID: pid, Start: start, Boot: boot()}, nil
+}
+
+// Alive tells whether that very process still runs. A zombie does not.
+func (i Identity) Alive() bool {
+	if i.PID <= 0 || i.Boot != boot() {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", i.PID))
+	if err != nil {
+		return false
+	}
+	state, start, err := parseStat(string(stat))
+	return err == nil && start == i.Start && state != 'Z' && state != 'X'
+}
+
+// Signal sends a signal if that very process still runs.
+func (i Identity) Signal(signal syscall.Signal) error {
+	if !i.Alive() {
+		return nil
+	}
+	if err := syscall.Kill(i.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signalling process %d: %w", i.PID, err)
+	}
+	return nil
+}
+
+// Stop ends the process: asks, waits for the grace time, then kills. No grace time kills at once.
+func (i Identity) Stop(grace time.Duration) error {
+	if grace > 0 {
+		if err := i.Signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		// A stopped (SIGSTOP) process would not see the request.
+		if err := i.Signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+		if i.gone(grace) {
+			return nil
+		}
+	}
+	if err := i.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	if !i.gone(20 * time.Second) {
+		return fmt.Errorf("process %d does not end after SIGKILL", i.PID)
+	}
+	return nil
+}
+
+// gone waits for the end of the process.
+func (i Identity) gone(limit time.Duration) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if !i.Alive() {
+			return true
+		}
+	}
+	return !i.Alive()
+}
+
+// parseStat reads the state and the start time from /proc/PID/stat. The name in parentheses may hold
+// blanks and parentheses, so the fields count from the last one.
+func parseStat(stat string) (state byte, start uint64, err error) {
+	end := strings.LastIndexByte(stat, ')')
+	if end < 0 {
+		return 0, 0, fmt.Errorf("no process name in %q", stat)
+	}
+	fields := strings.Fields(stat[end+1:])
+	if len(fields) < 20 || fields[0] == "" {
+		return 0, 0, fmt.Errorf("too few fields in %q", stat)
+	}
+	start, err = strconv.ParseUint(fields[19], 10, 64)
+	return fields[0][0], start, err
+}
+
+// boot identifies this run of the machine: start times of two runs are not comparable.
+func boot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// Tail is the last lines of a log file, for error messages.
+func Tail(path string, lines int) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Sprintf("(%v)", err)
+	}
+	all := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
+	return path + ":\n" + strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// Children lists the processes whose parent is the given one, by command name.
+func Children(parent int) map[string]int {
+	found := map[string]int{}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return found
+	}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		begin, end := strings.IndexByte(string(stat), '('), strings.LastIndexByte(string(stat), ')')
+		if begin < 0 || end < 0 {
+			continue
+		}
+		fields := strings.Fields(string(stat[end+1:]))
+		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(stat[:begin])))
+		if err == nil {
+			found[string(stat[begin+1:end])] = pid
+		}
+	}
+	return found
+}
