@@ -12,6 +12,8 @@ const (
 	ConditionNodesReady = "NodesReady"
 	// ConditionBrokerReachable: the management API answers, all nodes are in one cluster and run.
 	ConditionBrokerReachable = "BrokerReachable"
+	// ConditionAlarmsClear: no node has a memory or disk alarm, so publishers are not blocked.
+	ConditionAlarmsClear = "AlarmsClear"
 	// ConditionTuned: the running nodes have every value of status.tuning.
 	ConditionTuned = "Tuned"
 )

@@ -26,6 +26,8 @@ type Check struct {
 	// Observed is what the nodes have, as "4" or "4, 36" when they differ; "" when none could say.
 	Observed string
 	InForce  metav1.ConditionStatus
+	// Verifiable: a number was chosen that a running node can report.
+	Verifiable bool
 }
 
 // memoryTolerance is a hundredth: the broker rounds.
@@ -138,6 +140,7 @@ func (c *Check) compare(wanted int, got []int64, holds func(int64) bool, show fu
 	if holds == nil {
 		return
 	}
+	c.Verifiable = true
 	switch {
 	case slices.ContainsFunc(got, func(n int64) bool { return !holds(n) }):
 		c.InForce = metav1.ConditionFalse
