@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/warren-mq/warren/hack/local/internal/broker"
+	"github.com/warren-mq/warren/hack/local/internal/node"
 )
 
 // command is one word after the program's name.
@@ -24,12 +25,14 @@ type command struct {
 
 // commands are all commands in the order of the help.
 func commands() []command {
-	return []command{toolsCommand(), assetsCommand(), imagesCommand(), imageCommand(), brokerCommand()}
+	return []command{toolsCommand(), assetsCommand(), imagesCommand(), imageCommand(),
+		upCommand(), downCommand(), statusCommand(), kubeconfigCommand(), loadCommand(), brokerCommand()}
 }
 
 // hidden are the ways in which this program starts itself inside new namespaces.
 var hidden = map[string]func(specFile string) error{
 	broker.InitCommand: broker.Init,
+	node.InitCommand:   node.Init,
 }
 
 func main() {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/warren-mq/warren/hack/local/internal/cache"
+	"github.com/warren-mq/warren/hack/local/internal/host"
 	"github.com/warren-mq/warren/hack/local/internal/proc"
 	"github.com/warren-mq/warren/hack/local/internal/progress"
 	"github.com/warren-mq/warren/hack/local/internal/rabbit"
@@ -80,7 +81,7 @@ func Start(built rabbit.Built, opts Options) (Broker, error) {
 		return Broker{}, fmt.Errorf("broker %s runs RabbitMQ %s with plugins %s: stop it first, or choose another --name",
 			opts.Name, old.Version, strings.Join(old.Plugins, ","))
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := host.RemoveTree(dir); err != nil {
 		return Broker{}, err
 	}
 	rec, err := prepare(built, opts, dir)
@@ -171,7 +172,7 @@ func Stop(name string) error {
 	if err := rec.Identity.Stop(0); err != nil {
 		return err
 	}
-	return os.RemoveAll(dir)
+	return host.RemoveTree(dir)
 }
 
 // List returns the brokers that an owner started and that have not been stopped.

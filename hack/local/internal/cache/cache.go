@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/warren-mq/warren/hack/local/internal/host"
 	"github.com/warren-mq/warren/hack/local/internal/progress"
 )
 
@@ -95,7 +96,7 @@ func (e Entry) Ensure() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(tmp) }()
+	defer func() { _ = host.RemoveTree(tmp) }()
 	// MkdirTemp makes it private; others may use the cache too.
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return err
@@ -117,7 +118,7 @@ func dropLeftovers(parent string) error {
 		return err
 	}
 	for _, dir := range old {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := host.RemoveTree(dir); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 type Identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks between the machine's start and the process's
-	Boot  string `json:"boot"`  // the machine's start
+	Boot  string `json:"boot"`  // which start of the machine
 }
 
 // Spec is what to start.
