@@ -79,22 +79,22 @@ var policyKeys = map[string]policyKey{
 }
 
 func inMemoryUnsupported(v Version) []QueueType {
-	if v.after(v3127) {
+	if v.reaches(v3127) {
 		return []QueueType{Classic, Stream}
 	}
 	return []QueueType{Stream}
 }
 
 func leaderLocatorUnsupported(v Version) []QueueType {
-	if v.after(v40) {
+	if v.reaches(v40) {
 		return nil
 	}
 	return []QueueType{Classic}
 }
 
 func (k policyKey) existsIn(v Version) bool {
-	from := k.since == Version{} || v.after(k.since)
-	gone := k.until != Version{} && v.after(k.until)
+	from := k.since == Version{} || v.reaches(k.since)
+	gone := k.until != Version{} && v.reaches(k.until)
 	return from && !gone
 }
 

@@ -53,5 +53,5 @@ func (v Version) atLeast(major, minor, patch int) bool {
 	return v.Patch < 0 || v.Patch >= patch
 }
 
-// after tells whether v is at or after w.
-func (v Version) after(w Version) bool { return v.atLeast(w.Major, w.Minor, w.Patch) }
+// reaches tells whether v is at or after w.
+func (v Version) reaches(w Version) bool { return v.atLeast(w.Major, w.Minor, w.Patch) }

@@ -1,0 +1,101 @@
+package management
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/warren-mq/warren/internal/broker"
+)
+
+type policyReply struct {
+	VHost      string         `json:"vhost"`
+	Name       string         `json:"name"`
+	Pattern    string         `json:"pattern"`
+	ApplyTo    string         `json:"apply-to"`
+	Priority   json.Number    `json:"priority"`
+	Definition map[string]any `json:"definition"`
+}
+
+// policyRequest is the body of a PUT. The name is in the path.
+type policyRequest struct {
+	Pattern    string         `json:"pattern"`
+	ApplyTo    broker.ApplyTo `json:"apply-to"`
+	Priority   int            `json:"priority"`
+	Definition map[string]any `json:"definition"`
+}
+
+// Policies implements broker.PolicyStore.
+func (c *client) Policies(ctx context.Context, vhost string) ([]broker.Policy, error) {
+	return c.policiesOf(ctx, "policies", vhost)
+}
+
+// policiesOf lists policies or operator policies, by the API's word for them.
+func (c *client) policiesOf(ctx context.Context, word, vhost string) ([]broker.Policy, error) {
+	op := fmt.Sprintf("list %s of vhost %q", word, vhost)
+	var replies []policyReply
+	if err := c.get(ctx, op, at(word).named(vhost), nil, &replies); err != nil {
+		return nil, err
+	}
+	policies := make([]broker.Policy, 0, len(replies))
+	for _, reply := range replies {
+		if reply.VHost != vhost {
+			return nil, misdirected(op, reply.VHost)
+		}
+		policies = append(policies, broker.Policy{
+			VHost: reply.VHost, Name: reply.Name, Pattern: reply.Pattern,
+			ApplyTo: broker.ApplyTo(reply.ApplyTo), Priority: wholePriority(reply.Priority),
+			Definition: broker.NormalizeDefinition(reply.Definition),
+		})
+	}
+	slices.SortFunc(policies, func(a, b broker.Policy) int { return strings.Compare(a.Name, b.Name) })
+	return policies, nil
+}
+
+// wholePriority rounds down: the broker stores fractions that others sent, and one of them must not spoil the list.
+func wholePriority(n json.Number) int {
+	f, err := n.Float64()
+	if err != nil {
+		return 0
+	}
+	return int(math.Floor(f))
+}
+
+// PutPolicy implements broker.PolicyStore. An empty ApplyTo means all.
+func (c *client) PutPolicy(ctx context.Context, policy broker.Policy) error {
+	applyTo := policy.ApplyTo
+	if applyTo == "" {
+		applyTo = broker.ApplyToAll
+	}
+	definition := policy.Definition
+	if definition == nil {
+		definition = map[string]any{} // the broker's sentence for null is a 500
+	}
+	_, err := c.do(ctx, call{
+		op:     fmt.Sprintf("put policy %q in vhost %q", policy.Name, policy.VHost),
+		method: http.MethodPut,
+		path:   at("policies").named(policy.VHost, policy.Name),
+		body:   policyRequest{Pattern: policy.Pattern, ApplyTo: applyTo, Priority: policy.Priority, Definition: definition},
+	})
+	return err
+}
+
+// DeletePolicy implements broker.PolicyStore.
+func (c *client) DeletePolicy(ctx context.Context, vhost, name string) error {
+	_, err := c.do(ctx, call{
+		op:     fmt.Sprintf("delete policy %q in vhost %q", name, vhost),
+		method: http.MethodDelete,
+		path:   at("policies").named(vhost, name),
+	})
+	return err
+}
+
+// misdirected is an answer about another vhost than the one asked about.
+func misdirected(op, vhost string) error {
+	return &broker.Error{Kind: broker.Unavailable, Op: op,
+		Reason: fmt.Sprintf("the answer is about vhost %q: path escaping broken by a proxy?", vhost)}
+}

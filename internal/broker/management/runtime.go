@@ -1,0 +1,68 @@
+package management
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/warren-mq/warren/internal/broker"
+)
+
+// Runtime implements broker.Connector: GET URL/metrics, as text. The two series have the same names in 3.10 to 4.3.
+func (c *connector) Runtime(ctx context.Context, address string) (broker.Runtime, error) {
+	const op = "read the Prometheus endpoint"
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.User != nil {
+		return broker.Runtime{}, refused(op, "the address must be http://HOST:PORT or https://HOST:PORT")
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node/", nil)
+	if err != nil {
+		return broker.Runtime{}, refused(op, err.Error())
+	}
+	request.URL = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: "/metrics"}
+	request.Host = base.Host
+	request.Header.Set("Accept", "text/plain; version=0.0.4")
+	c.options.OnRequest(http.MethodGet, "")
+	got, err := exchange(c.runtime.http, op, request, c.options)
+	if err != nil {
+		return broker.Runtime{}, err
+	}
+	if got.status != http.StatusOK {
+		return broker.Runtime{}, failure(op, got)
+	}
+	return parseRuntime(op, got.body)
+}
+
+func parseRuntime(op string, body []byte) (broker.Runtime, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		return broker.Runtime{}, &broker.Error{Kind: broker.Unavailable, Op: op,
+			Reason: "the answer is not Prometheus text: " + err.Error(), Err: err}
+	}
+	return broker.Runtime{
+		Schedulers:       gauge(families["erlang_vm_schedulers"]),
+		SchedulersOnline: gauge(families["erlang_vm_schedulers_online"]),
+	}, nil
+}
+
+// gauge is the value of a family with one series without labels; nil when it is absent.
+func gauge(family *dto.MetricFamily) *int {
+	if family == nil || len(family.GetMetric()) != 1 {
+		return nil
+	}
+	metric := family.GetMetric()[0]
+	value := metric.GetUntyped().GetValue()
+	if metric.GetGauge() != nil {
+		value = metric.GetGauge().GetValue()
+	}
+	n := int(value)
+	return &n
+}
