@@ -137,7 +137,9 @@ func (c *Cluster) nodeSpec(builder tools.Builder, number int) (node.Spec, error)
 	}
 	dir, name := c.nodeDir(number), nodeName(number)
 	conf := func(file string) string { return filepath.Join(dir, "conf", file) }
-	path := "PATH=" + filepath.Dir(paths["containerd-shim-runc-v2"]) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	// containerd looks for its shim in PATH.
+	env := []string{marker + "=" + c.Dir, "HOME=/root",
+		"PATH=" + filepath.Dir(paths["containerd-shim-runc-v2"]) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	kubelet, err := c.kubeletConfig(number)
 	if err != nil {
 		return node.Spec{}, err
@@ -155,12 +157,12 @@ func (c *Cluster) nodeSpec(builder tools.Builder, number int) (node.Spec, error)
 			"resolv.conf":            fmt.Sprintf("nameserver %s\n", c.Slot.Host()),
 		},
 		Processes: []node.Process{
-			{Name: "containerd", Path: paths["containerd"], Args: []string{"--config", conf("containerd.toml")}, Env: []string{path}},
-			{Name: "kubelet", Path: paths["kubelet"], Env: []string{path}, Args: []string{
+			{Name: "containerd", Path: paths["containerd"], Args: []string{"--config", conf("containerd.toml")}, Env: env},
+			{Name: "kubelet", Path: paths["kubelet"], Env: env, Args: []string{
 				"--config=" + conf("kubelet.json"), "--kubeconfig=" + c.kubeconfigOf(name),
 				"--hostname-override=" + name, "--node-ip=" + c.Slot.Node(number).String(),
 			}},
-			{Name: "kube-proxy", Path: paths["kube-proxy"], Env: []string{path}, Args: []string{
+			{Name: "kube-proxy", Path: paths["kube-proxy"], Env: env, Args: []string{
 				"--kubeconfig=" + c.kubeconfigOf("kube-proxy"), "--hostname-override=" + name, "--proxy-mode=iptables",
 				"--cluster-cidr=" + c.Slot.Pods().String(), "--conntrack-max-per-core=0",
 				"--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",

@@ -32,7 +32,7 @@ type Process struct {
 	Name string   `json:"name"`
 	Path string   `json:"path"`
 	Args []string `json:"args"`
-	Env  []string `json:"env"`
+	Env  []string `json:"env"` // the whole environment
 }
 
 // folder is a folder of the node's directory and where the node sees it.

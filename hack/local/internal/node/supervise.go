@@ -58,7 +58,7 @@ func start(dir string, process Process) (int, error) {
 	defer func() { _ = null.Close() }()
 	pid, err := syscall.ForkExec(process.Path, append([]string{process.Path}, process.Args...), &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   append(os.Environ(), process.Env...),
+		Env:   process.Env,
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})

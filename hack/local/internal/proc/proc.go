@@ -25,9 +25,15 @@ type Identity struct {
 type Spec struct {
 	Path       string
 	Args       []string
-	Env        []string // added to this program's environment
+	Env        []string // besides Environment
 	Log        string   // file that gets standard output and error, appended
 	Cloneflags uintptr  // new namespaces for the process
+}
+
+// Environment is all that a started process gets from the machine: what the caller happens to have set, a
+// proxy for example, must not change how a cluster works.
+func Environment() []string {
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"}
 }
 
 // Start runs a process in a session of its own, with its output in a file.
@@ -41,7 +47,7 @@ func Start(spec Spec) (Identity, error) {
 	}
 	defer func() { _ = log.Close() }()
 	cmd := exec.Command(spec.Path, spec.Args...)
-	cmd.Env = append(os.Environ(), spec.Env...)
+	cmd.Env = append(Environment(), spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: spec.Cloneflags}
