@@ -1,0 +1,86 @@
+package brokertest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+func (s *Server) getOverview(exchange) (reply, *refusal) {
+	return reply{http.StatusOK, map[string]any{
+		"management_version": s.overview.RabbitMQVersion, "rabbitmq_version": s.overview.RabbitMQVersion,
+		"product_name": "RabbitMQ", "product_version": s.overview.RabbitMQVersion,
+		"erlang_version": s.overview.ErlangVersion, "cluster_name": s.overview.ClusterName, "node": s.overview.Node,
+	}}, nil
+}
+
+func (s *Server) getNodes(exchange) (reply, *refusal) {
+	nodes := make([]map[string]any, 0, len(s.nodes))
+	for _, node := range s.nodes {
+		nodes = append(nodes, s.nodeReply(node))
+	}
+	return reply{http.StatusOK, nodes}, nil
+}
+
+func (s *Server) getWhoAmI(r exchange) (reply, *refusal) {
+	username, _, _ := r.BasicAuth()
+	return reply{http.StatusOK, map[string]any{"name": username, "tags": []string{"administrator"}}}, nil
+}
+
+func vhostReply(name string) map[string]any {
+	return map[string]any{"name": name, "description": "", "tags": []string{}, "tracing": false}
+}
+
+func (s *Server) listVHosts(exchange) (reply, *refusal) {
+	names := make([]string, 0, len(s.vhosts))
+	for name := range s.vhosts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	replies := make([]map[string]any, 0, len(names))
+	for _, name := range names {
+		replies = append(replies, vhostReply(name))
+	}
+	return reply{http.StatusOK, replies}, nil
+}
+
+func (s *Server) getVHost(r exchange) (reply, *refusal) {
+	if s.vhosts[r.names[0]] == nil {
+		return reply{}, notFound
+	}
+	return reply{http.StatusOK, vhostReply(r.names[0])}, nil
+}
+
+func (s *Server) putVHost(r exchange) (reply, *refusal) {
+	if s.vhosts[r.names[0]] != nil {
+		return reply{status: http.StatusNoContent}, nil
+	}
+	s.vhosts[r.names[0]] = newVHost()
+	return reply{status: http.StatusCreated}, nil
+}
+
+func (s *Server) deleteVHost(r exchange) (reply, *refusal) {
+	if s.vhosts[r.names[0]] == nil {
+		return reply{}, notFound
+	}
+	delete(s.vhosts, r.names[0])
+	return reply{status: http.StatusNoContent}, nil
+}
+
+// serveMetrics is the Prometheus endpoint, with the series that Warren reads and one more.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	runtime, special := s.runtimeAt[r.Host]
+	if !special {
+		runtime = s.runtime
+	}
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	fmt.Fprintf(w, "# TYPE rabbitmq_build_info untyped\n# HELP rabbitmq_build_info RabbitMQ & Erlang/OTP version info\n")
+	fmt.Fprintf(w, "rabbitmq_build_info{rabbitmq_version=%q} 1\n", s.version)
+	for name, value := range map[string]*int{"erlang_vm_schedulers": runtime.Schedulers, "erlang_vm_schedulers_online": runtime.SchedulersOnline} {
+		if value != nil {
+			fmt.Fprintf(w, "# TYPE %s gauge\n# HELP %s Schedulers.\n%s %d\n", name, name, name, *value)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package brokertest
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/warren-mq/warren/internal/broker"
+)
+
+// applyPolicies decides again which policies are in force on the queues of a vhost.
+func (s *Server) applyPolicies(name string) {
+	v := s.vhosts[name]
+	for _, q := range v.queues {
+		s.applyTo(v, q)
+	}
+}
+
+func (s *Server) applyTo(v *vhost, q *queue) {
+	q.policy = s.inForce(v.policies, q)
+	q.operator = s.inForce(v.operator, q)
+	q.effective = merged(q.policy, q.operator)
+	s.mirror(q)
+}
+
+// inForce is the policy with the highest priority of those that match the queue, its type, and have no key that the
+// type does not support.
+func (s *Server) inForce(policies map[string]broker.Policy, q *queue) *broker.Policy {
+	var best *broker.Policy
+	for _, policy := range sortedPolicies(policies) {
+		supported, _ := s.caps.SupportsDefinition(q.kind, policy.Definition)
+		if !supported || !appliesTo(policy.ApplyTo, q.kind) || !matches(policy.Pattern, q.name) {
+			continue
+		}
+		if best == nil || policy.Priority > best.Priority {
+			found := policy
+			best = &found
+		}
+	}
+	return best
+}
+
+func appliesTo(a broker.ApplyTo, kind broker.QueueType) bool {
+	switch a {
+	case broker.ApplyToAll, broker.ApplyToQueues:
+		return true
+	case broker.ApplyToClassicQueues:
+		return kind == broker.Classic
+	case broker.ApplyToQuorumQueues:
+		return kind == broker.Quorum
+	case broker.ApplyToStreams:
+		return kind == broker.Stream
+	}
+	return false
+}
+
+// merged is the effective definition: the smaller of two limits, the operator's value otherwise.
+func merged(policy, operator *broker.Policy) map[string]any {
+	effective := map[string]any{}
+	if policy != nil {
+		effective = broker.NormalizeDefinition(policy.Definition)
+	}
+	if operator == nil {
+		return effective
+	}
+	for key, value := range operator.Definition {
+		mine, isNumber := effective[key].(int64)
+		theirs, both := value.(int64)
+		if isNumber && both && mine < theirs {
+			continue
+		}
+		effective[key] = value
+	}
+	return effective
+}
+
+// mirror places the mirrors of a classic queue by its ha-* keys. Mirrors that may stay do.
+func (s *Server) mirror(q *queue) {
+	mode := q.effective["ha-mode"]
+	q.mirrored = s.mirrors && q.kind == broker.Classic && mode != nil
+	var wanted []string
+	if q.mirrored {
+		wanted = s.wantedMirrors(q, mode)
+	}
+	var synced []string
+	for _, node := range wanted {
+		known := slices.Contains(q.mirrors, node)
+		if known && slices.Contains(q.synced, node) || !known && s.synchronised {
+			synced = append(synced, node)
+		}
+	}
+	q.mirrors, q.synced = wanted, synced
+}
+
+func (s *Server) wantedMirrors(q *queue, mode any) []string {
+	candidates := slices.DeleteFunc(s.runningNodes(), func(node string) bool { return node == q.node })
+	switch mode {
+	case "exactly":
+		count, _ := q.effective["ha-params"].(int64)
+		kept := slices.DeleteFunc(slices.Clone(candidates), func(node string) bool { return !slices.Contains(q.mirrors, node) })
+		rest := slices.DeleteFunc(candidates, func(node string) bool { return slices.Contains(kept, node) })
+		ordered := append(kept, rest...)
+		return ordered[:max(0, min(int(count)-1, len(ordered)))]
+	case "nodes":
+		list, _ := q.effective["ha-params"].([]any)
+		return slices.DeleteFunc(candidates, func(node string) bool { return !slices.Contains(list, any(node)) })
+	}
+	return candidates
+}
+
+// patterns are compiled once: a test with thousands of queues asks for them again and again.
+var patterns sync.Map
+
+// matches works on bytes as the broker does: every byte of pattern and name becomes one character.
+func matches(pattern, name string) bool {
+	compiled, ok := patterns.Load(pattern)
+	if !ok {
+		expression, err := regexp.Compile(bytewise(pattern))
+		if err != nil {
+			expression = nil
+		}
+		compiled, _ = patterns.LoadOrStore(pattern, expression)
+	}
+	expression, _ := compiled.(*regexp.Regexp)
+	return expression != nil && expression.MatchString(bytewise(name))
+}
+
+// bytewise reads a string as Latin-1.
+func bytewise(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		b.WriteRune(rune(s[i]))
+	}
+	return b.String()
+}
+
+// patternFault is the broker's complaint about a pattern, or "". What only PCRE knows passes.
+func (s *Server) patternFault(pattern string) string {
+	_, err := regexp.Compile(bytewise(pattern))
+	if err == nil || onlyPCRE(pattern) {
+		return ""
+	}
+	fault := "missing closing parenthesis"
+	if s.mirrors {
+		fault = "missing )"
+	}
+	return `pattern should be regular expression but is invalid: {"` + fault + `",` + itoa(len(pattern)) + `}`
+}
+
+func onlyPCRE(pattern string) bool {
+	for _, mark := range []string{"(?=", "(?!", "(?<=", "(?<!", "(?>", `\1`, "++", "*+"} {
+		if strings.Contains(pattern, mark) {
+			return true
+		}
+	}
+	return false
+}

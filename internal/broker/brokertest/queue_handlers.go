@@ -1,0 +1,117 @@
+package brokertest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/warren-mq/warren/internal/broker"
+)
+
+func (s *Server) listQueues(r exchange) (reply, *refusal) {
+	vhosts := r.names
+	if len(vhosts) == 1 {
+		if _, refused := s.vhostOf(vhosts[0]); refused != nil {
+			return reply{}, refused
+		}
+	} else {
+		for name := range s.vhosts {
+			vhosts = append(vhosts, name)
+		}
+		slices.Sort(vhosts)
+	}
+	see := s.viewOf(r)
+	var names []listed
+	for _, vhost := range vhosts {
+		for name, q := range s.vhosts[vhost].queues {
+			names = append(names, listed{vhost, name, q})
+		}
+	}
+	slices.SortFunc(names, func(a, b listed) int {
+		if c := strings.Compare(a.vhost, b.vhost); c != 0 {
+			return c
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return s.paged(r, names, see)
+}
+
+func (s *Server) getQueue(r exchange) (reply, *refusal) {
+	v, refused := s.vhostOf(r.names[0])
+	if refused != nil {
+		return reply{}, refused
+	}
+	q := v.queues[r.names[1]]
+	if q == nil {
+		return reply{}, notFound
+	}
+	body := s.queueReply(r.names[0], q, s.viewOf(r))
+	if s.mirrors && r.URL.Query().Get("disable_stats") == "true" {
+		// 3.10 leaves these out of a single queue without statistics.
+		for _, key := range []string{"policy", "messages", "messages_ready", "messages_unacknowledged"} {
+			delete(body, key)
+		}
+		body["state"] = "live"
+	}
+	return reply{http.StatusOK, body}, nil
+}
+
+func (s *Server) deleteQueue(r exchange) (reply, *refusal) {
+	v, refused := s.vhostOf(r.names[0])
+	if refused != nil {
+		return reply{}, refused
+	}
+	if v.queues[r.names[1]] == nil {
+		return reply{}, notFound
+	}
+	delete(v.queues, r.names[1])
+	return reply{status: http.StatusNoContent}, nil
+}
+
+func (s *Server) putQueue(r exchange) (reply, *refusal) {
+	v, refused := s.vhostOf(r.names[0])
+	if refused == notFound {
+		return reply{}, vhostNotFound
+	}
+	if refused != nil {
+		return reply{}, refused
+	}
+	body, refused := readObject(r)
+	if refused != nil {
+		return reply{}, refused
+	}
+	durable, _ := body["durable"].(bool)
+	autoDelete, _ := body["auto_delete"].(bool)
+	arguments, _ := body["arguments"].(map[string]any)
+	made := s.newQueue(broker.Queue{Name: r.names[1], Durable: durable, AutoDelete: autoDelete, Arguments: arguments})
+	if made.kind != broker.Classic && !durable {
+		return reply{}, badRequest(fmt.Sprintf("invalid property 'non-durable' for queue '%s' in vhost '%s'", made.name, r.names[0]))
+	}
+	if old := v.queues[made.name]; old != nil {
+		if fault := inequivalent(r.names[0], old, made); fault != "" {
+			return reply{}, badRequest(fault)
+		}
+		return reply{status: http.StatusNoContent}, nil
+	}
+	v.queues[made.name] = made
+	s.applyTo(v, made)
+	return reply{status: http.StatusCreated}, nil
+}
+
+// inequivalent is the broker's complaint about a queue that is declared again in another way.
+func inequivalent(vhost string, old, made *queue) string {
+	say := func(property string, received, current any) string {
+		return fmt.Sprintf("inequivalent arg '%s' for queue '%s' in vhost '%s': received '%v' but current is '%v'",
+			property, old.name, vhost, received, current)
+	}
+	switch {
+	case old.durable != made.durable:
+		return say("durable", made.durable, old.durable)
+	case old.autoDelete != made.autoDelete:
+		return say("auto_delete", made.autoDelete, old.autoDelete)
+	case old.kind != made.kind:
+		return say("x-queue-type", made.kind, old.kind)
+	}
+	return ""
+}
