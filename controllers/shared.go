@@ -1,0 +1,42 @@
+package controllers
+
+import (
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+)
+
+// jitter spreads passes over a fifth of the interval, so that objects that started together do not stay together.
+func jitter(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}
+
+// quietConflict drops the error of a write that lost against a newer version of the object: the informer brings that
+// version, and with it another pass.
+func quietConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// announce says in an event that an object became ready, stopped being so, or is unready for another reason.
+func announce(recorder events.EventRecorder, object client.Object, before, after []metav1.Condition) {
+	was, is := meta.FindStatusCondition(before, v1alpha1.ConditionReady), meta.FindStatusCondition(after, v1alpha1.ConditionReady)
+	if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if was != nil && was.Status == metav1.ConditionTrue {
+		kind = corev1.EventTypeWarning
+	}
+	recorder.Eventf(object, nil, kind, is.Reason, "Observe", "%s", is.Message)
+}

@@ -1,0 +1,199 @@
+// Package controllers holds one reconciler for each Kind. A pass observes, decides by the pure packages, applies, and
+// reports with one status write; nothing is computed here.
+package controllers
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/apply"
+	"github.com/warren-mq/warren/internal/broker"
+	"github.com/warren-mq/warren/internal/desired"
+	"github.com/warren-mq/warren/internal/observe"
+	"github.com/warren-mq/warren/internal/status"
+	"github.com/warren-mq/warren/internal/tuning"
+)
+
+// Options are what every reconciler is given.
+type Options struct {
+	Reader    observe.Reader
+	Writer    apply.Writer
+	Connector broker.Connector
+	Events    events.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+	// PollInterval between two looks at a broker, which sends no events of its own.
+	PollInterval time.Duration
+	// Concurrency is how many objects of a Kind are reconciled at once.
+	Concurrency int
+	// ImageTemplate is the image that a version stands for, with {version} in it.
+	ImageTemplate string
+}
+
+// WorkloadClusterReconciler keeps RabbitMQ clusters as their specs say.
+type WorkloadClusterReconciler struct{ Options }
+
+// +kubebuilder:rbac:groups=rabbitmq.warren.dev,resources=workloadclusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=rabbitmq.warren.dev,resources=workloadclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=rabbitmq.warren.dev,resources=workloadclusters/finalizers,verbs=update
+
+// Reconcile does one pass over one cluster.
+func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var cluster v1alpha1.WorkloadCluster
+	if err := r.Reader.Cached.Get(ctx, request.NamespacedName, &cluster); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	seen, err := r.Reader.Cluster(ctx, &cluster)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !cluster.DeletionTimestamp.IsZero() {
+		return r.finalize(ctx, &cluster, seen)
+	}
+	if added, err := r.Writer.AddFinalizer(ctx, &cluster, v1alpha1.FinalizerWorkloadCluster); added || err != nil {
+		return ctrl.Result{}, quietConflict(err)
+	}
+	settings := tuning.Decide(cluster.Spec)
+	changed, problem, err := r.reconcileObjects(ctx, &cluster, seen, settings)
+	if err != nil && problem == nil {
+		problem = &status.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()}
+	}
+	answered := r.Reader.Broker(ctx, &cluster, seen)
+	runtime := r.Reader.Runtime(ctx, &cluster, seen.Pods)
+	figures := observe.Tuning(&cluster, seen.Pods, answered, runtime)
+	next := status.ForCluster(status.Cluster{
+		Object: &cluster, Problem: problem,
+		Tuning: settings, Checks: tuning.Verify(settings, int(cluster.Spec.Replicas), figures),
+		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Broker: answered, Runtime: runtime,
+	}, r.Now())
+	return r.report(ctx, &cluster, next, changed, err)
+}
+
+// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services;configmaps;secrets;serviceaccounts,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list
+
+// What the Roles of clusters grant, Warren must have itself.
+// +kubebuilder:rbac:groups="",resources=endpoints,verbs=get
+// +kubebuilder:rbac:groups="",resources=events,verbs=create
+
+// reconcileObjects brings the objects to what the spec says, or answers what is in the way. Nothing is applied then.
+func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster, settings tuning.Settings) (changed []string, problem *status.Problem, err error) {
+	resolved, faults := desired.Resolve(c, r.ImageTemplate)
+	if len(faults) > 0 {
+		return nil, &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: strings.Join(faults, "; ")}, nil
+	}
+	if c.Spec.Paused {
+		return nil, nil, nil
+	}
+	secrets, missing := seen.Identity.CarryOver(c.Name, apply.FreshSecrets())
+	if missing != "" {
+		return nil, &status.Problem{Reason: v1alpha1.ReasonSecretMissing, Message: missing}, nil
+	}
+	wanted := desired.Build(desired.Input{
+		Cluster: c, Capabilities: resolved.Capabilities, Image: resolved.Image, Tuning: settings, Secrets: secrets,
+	})
+	if err := r.Reader.Unseen(ctx, c, wanted, seen.Live); err != nil {
+		return nil, nil, err
+	}
+	plan, err := desired.PlanObjects(c, wanted, seen.Live)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(plan.Taken) > 0 {
+		return nil, &status.Problem{Reason: v1alpha1.ReasonNameTaken, Message: strings.Join(plan.Taken, "; ") +
+			": rename the WorkloadCluster, or remove the object"}, nil
+	}
+	changed, err = r.Writer.Objects(ctx, plan)
+	return changed, nil, err
+}
+
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// report writes the status, then says in events what happened, and comes back in time for the next look.
+func (r *WorkloadClusterReconciler) report(ctx context.Context, c *v1alpha1.WorkloadCluster, next v1alpha1.WorkloadClusterStatus, changed []string, failure error) (ctrl.Result, error) {
+	before := c.Status.Conditions
+	written, err := r.Writer.ClusterStatus(ctx, c, next)
+	if err != nil {
+		return ctrl.Result{}, quietConflict(err)
+	}
+	if len(changed) > 0 {
+		r.Events.Eventf(c, nil, corev1.EventTypeNormal, "Applied", "Apply", "applied %s", strings.Join(changed, ", "))
+	}
+	if written {
+		announce(r.Events, c, before, next.Conditions)
+	}
+	if failure != nil {
+		return ctrl.Result{}, failure
+	}
+	if status.IsTrue(next.Conditions, v1alpha1.ConditionReady, c.Generation) {
+		return ctrl.Result{RequeueAfter: jitter(r.PollInterval)}, nil
+	}
+	return ctrl.Result{RequeueAfter: jitter(min(r.PollInterval, unreadyInterval))}, nil
+}
+
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;patch
+
+// finalize lets the pods of a cluster that goes as a whole stop without waiting for one another. The kubelet needs a
+// moment to show them the annotation.
+func (r *WorkloadClusterReconciler) finalize(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster) (ctrl.Result, error) {
+	told, err := r.Writer.StopNow(ctx, seen.Pods)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if told > 0 {
+		return ctrl.Result{RequeueAfter: kubeletDelay}, nil
+	}
+	r.Connector.Forget(string(c.UID))
+	return ctrl.Result{}, quietConflict(r.Writer.RemoveFinalizer(ctx, c, v1alpha1.FinalizerWorkloadCluster))
+}
+
+const (
+	// unreadyInterval is how soon a cluster that is not ready is looked at again.
+	unreadyInterval = 3 * time.Second
+	// kubeletDelay is how long the kubelet takes to show a pod its new annotations.
+	kubeletDelay = 3 * time.Second
+)
+
+// SetupWithManager registers the reconciler.
+func (r *WorkloadClusterReconciler) SetupWithManager(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).
+		For(&v1alpha1.WorkloadCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&appsv1.StatefulSet{}).
+		Owns(&corev1.Service{}).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&corev1.ServiceAccount{}).
+		Owns(&policyv1.PodDisruptionBudget{}).
+		Owns(&rbacv1.Role{}).
+		Owns(&rbacv1.RoleBinding{}).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		Complete(r)
+}
+
+// clusterOfLabel asks for the cluster that an object without an owner belongs to.
+func clusterOfLabel(_ context.Context, object client.Object) []reconcile.Request {
+	name := object.GetLabels()[v1alpha1.LabelCluster]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
+}

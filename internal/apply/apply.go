@@ -1,0 +1,116 @@
+// Package apply is the only writer to Kubernetes: server-side apply under one field manager, deletion of what is wanted
+// no more, finalizers, and one status write for each pass.
+package apply
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/desired"
+)
+
+// FieldManager is the name under which Warren owns fields.
+const FieldManager = "warren"
+
+// Writer writes to Kubernetes.
+type Writer struct{ Client client.Client }
+
+// Objects carries out a plan and returns what it changed, as "StatefulSet runtime". It stops at the first error.
+func (w Writer) Objects(ctx context.Context, plan desired.Plan) (changed []string, err error) {
+	for _, intent := range plan.Apply {
+		u := &unstructured.Unstructured{Object: intent}
+		err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldManager), client.ForceOwnership)
+		if err != nil {
+			return changed, fmt.Errorf("apply %s %s: %w", u.GetKind(), u.GetName(), err)
+		}
+		changed = append(changed, u.GetKind()+" "+u.GetName())
+	}
+	for _, object := range plan.Delete {
+		uid := object.GetUID()
+		err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
+		if client.IgnoreNotFound(err) != nil {
+			return changed, fmt.Errorf("delete %s %s: %w", object.GetObjectKind().GroupVersionKind().Kind, object.GetName(), err)
+		}
+		changed = append(changed, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
+	}
+	return changed, nil
+}
+
+// AddFinalizer puts the finalizer on an object, and says whether it had to. The object's version guards the write, so
+// that nothing is added to an object that somebody began to delete.
+func (w Writer) AddFinalizer(ctx context.Context, object client.Object, finalizer string) (added bool, err error) {
+	return w.patchMetadata(ctx, object, func(o client.Object) bool { return controllerutil.AddFinalizer(o, finalizer) })
+}
+
+// RemoveFinalizer takes the finalizer off an object that may be gone already.
+func (w Writer) RemoveFinalizer(ctx context.Context, object client.Object, finalizer string) error {
+	_, err := w.patchMetadata(ctx, object, func(o client.Object) bool { return controllerutil.RemoveFinalizer(o, finalizer) })
+	return client.IgnoreNotFound(err)
+}
+
+func (w Writer) patchMetadata(ctx context.Context, object client.Object, change func(client.Object) bool) (bool, error) {
+	before := object.DeepCopyObject().(client.Object)
+	if !change(object) {
+		return false, nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return true, w.Client.Patch(ctx, object, patch, client.FieldOwner(FieldManager))
+}
+
+// ClusterStatus writes the status if it differs, and says whether it did.
+func (w Writer) ClusterStatus(ctx context.Context, object *v1alpha1.WorkloadCluster, status v1alpha1.WorkloadClusterStatus) (written bool, err error) {
+	if equality.Semantic.DeepEqual(object.Status, status) {
+		return false, nil
+	}
+	before := object.DeepCopy()
+	object.Status = status
+	return true, w.patchStatus(ctx, object, before)
+}
+
+// PolicyStatus writes the status if it differs, and says whether it did.
+func (w Writer) PolicyStatus(ctx context.Context, object *v1alpha1.QueuePolicy, status v1alpha1.QueuePolicyStatus) (written bool, err error) {
+	if equality.Semantic.DeepEqual(object.Status, status) {
+		return false, nil
+	}
+	before := object.DeepCopy()
+	object.Status = status
+	return true, w.patchStatus(ctx, object, before)
+}
+
+// patchStatus is guarded by the object's version: a leader that lost its lease, or a pass that read a stale cache, may
+// not write over what a later one found.
+func (w Writer) patchStatus(ctx context.Context, object, before client.Object) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return w.Client.Status().Patch(ctx, object, patch, client.FieldOwner(FieldManager))
+}
+
+// StopNow tells pods not to wait for one another when they stop, and says how many had not been told before.
+func (w Writer) StopNow(ctx context.Context, pods []corev1.Pod) (told int, err error) {
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Annotations[v1alpha1.AnnotationStopNow] == "true" {
+			continue
+		}
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationStopNow))
+		if err := w.Client.Patch(ctx, pod, patch, client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
+			return told, fmt.Errorf("annotate pod %s: %w", pod.Name, err)
+		}
+		told++
+	}
+	return told, nil
+}
+
+// FreshSecrets are new random secrets for a new cluster, of letters and digits only: they stand in configuration files
+// and addresses.
+func FreshSecrets() desired.Secrets {
+	return desired.Secrets{ErlangCookie: rand.Text(), AdminPassword: rand.Text()}
+}

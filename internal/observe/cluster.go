@@ -1,0 +1,223 @@
+// Package observe reads Kubernetes and brokers once for each pass, into the input of the pure packages.
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/broker"
+	"github.com/warren-mq/warren/internal/desired"
+	"github.com/warren-mq/warren/internal/status"
+	"github.com/warren-mq/warren/internal/tuning"
+)
+
+// Reader reads Kubernetes and brokers.
+type Reader struct {
+	// Cached reads from the informers, which hold only what Warren made.
+	Cached client.Reader
+	// Direct reads from the API server: it is asked about what the informers do not have before that is taken as absent.
+	Direct    client.Reader
+	Connector broker.Connector
+}
+
+// Cluster is what Kubernetes has of one WorkloadCluster.
+type Cluster struct {
+	StatefulSet *appsv1.StatefulSet
+	Pods        []corev1.Pod // sorted by name
+	Identity    desired.Identity
+	// Live objects that carry the cluster's label.
+	Live map[desired.Key]desired.Object
+}
+
+// Cluster reads what Kubernetes has of c.
+func (r Reader) Cluster(ctx context.Context, c *v1alpha1.WorkloadCluster) (Cluster, error) {
+	out := Cluster{Live: map[desired.Key]desired.Object{}}
+	for _, list := range []client.ObjectList{
+		&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+		&corev1.ServiceAccountList{}, &policyv1.PodDisruptionBudgetList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
+	} {
+		if err := r.live(ctx, c, list, out.Live); err != nil {
+			return Cluster{}, err
+		}
+	}
+	var pods corev1.PodList
+	if err := r.Cached.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels(desired.SelectorLabels(c.Name))); err != nil {
+		return Cluster{}, fmt.Errorf("list pods: %w", err)
+	}
+	out.Pods = pods.Items
+	slices.SortFunc(out.Pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	out.StatefulSet, _ = out.Live[desired.Key{Kind: "StatefulSet", Name: desired.StatefulSetName(c.Name)}].(*appsv1.StatefulSet)
+	out.Identity.Cookie, _ = out.Live[desired.Key{Kind: "Secret", Name: desired.CookieSecretName(c.Name)}].(*corev1.Secret)
+	out.Identity.Admin, _ = out.Live[desired.Key{Kind: "Secret", Name: desired.AdminSecretName(c.Name)}].(*corev1.Secret)
+	var err error
+	out.Identity.HasNodes, err = r.hasNodes(ctx, c, out.StatefulSet)
+	return out, err
+}
+
+func (r Reader) live(ctx context.Context, c *v1alpha1.WorkloadCluster, list client.ObjectList, into map[desired.Key]desired.Object) error {
+	labels := client.MatchingLabels{v1alpha1.LabelCluster: c.Name}
+	if err := r.Cached.List(ctx, list, client.InNamespace(c.Namespace), labels); err != nil {
+		return fmt.Errorf("list %T: %w", list, err)
+	}
+	gvk, err := apiutil.GVKForObject(list, scheme)
+	if err != nil {
+		return err
+	}
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	return eachItem(list, func(o desired.Object) {
+		o.GetObjectKind().SetGroupVersionKind(gvk)
+		into[desired.KeyOf(o)] = o
+	})
+}
+
+// hasNodes tells whether volumes or a StatefulSet of the cluster exist. It asks the API server when the informers have
+// no StatefulSet, since new secrets for old volumes would lock everybody out.
+func (r Reader) hasNodes(ctx context.Context, c *v1alpha1.WorkloadCluster, set *appsv1.StatefulSet) (bool, error) {
+	if set != nil {
+		return true, nil
+	}
+	var claims corev1.PersistentVolumeClaimList
+	err := r.Direct.List(ctx, &claims, client.InNamespace(c.Namespace), client.MatchingLabels(desired.SelectorLabels(c.Name)), client.Limit(1))
+	if err != nil {
+		return false, fmt.Errorf("list volume claims: %w", err)
+	}
+	return len(claims.Items) > 0, nil
+}
+
+// Unseen adds to live those wanted objects that exist although the informers do not have them: somebody else's, or ours
+// with a label taken off, or just created.
+func (r Reader) Unseen(ctx context.Context, c *v1alpha1.WorkloadCluster, wanted []desired.Object, live map[desired.Key]desired.Object) error {
+	for _, object := range wanted {
+		key := desired.KeyOf(object)
+		if _, seen := live[key]; seen {
+			continue
+		}
+		there := object.DeepCopyObject().(desired.Object)
+		err := r.Direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: key.Name}, there)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("get %s %s: %w", key.Kind, key.Name, err)
+		default:
+			live[key] = there
+		}
+	}
+	return nil
+}
+
+// Target says how to reach the cluster's management API, or an error if its credentials are not there.
+func Target(c *v1alpha1.WorkloadCluster, admin *corev1.Secret) (broker.Target, error) {
+	if admin == nil || len(admin.Data[desired.KeyAdminPassword]) == 0 {
+		return broker.Target{}, fmt.Errorf("Secret %s with the administrator's credentials does not exist yet", desired.AdminSecretName(c.Name))
+	}
+	return broker.Target{
+		Key:      string(c.UID),
+		URL:      desired.ManagementURL(c.Namespace, c.Name),
+		Username: string(admin.Data[desired.KeyAdminUser]),
+		Password: string(admin.Data[desired.KeyAdminPassword]),
+	}, nil
+}
+
+// Broker asks the management API, if there is a ready node that could answer.
+func (r Reader) Broker(ctx context.Context, c *v1alpha1.WorkloadCluster, seen Cluster) status.Broker {
+	target, err := Target(c, seen.Identity.Admin)
+	if err != nil || !slices.ContainsFunc(seen.Pods, ready) {
+		return status.Broker{}
+	}
+	out := status.Broker{Asked: true}
+	api, err := r.Connector.Connect(target)
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	out.Overview, err = api.Overview(ctx)
+	out.Nodes, out.Err = api.Nodes(ctx)
+	out.Err = errors.Join(err, out.Err)
+	return out
+}
+
+// Runtime asks the Prometheus endpoint of every ready node, all at once; a node that does not answer is left out.
+func (r Reader) Runtime(ctx context.Context, c *v1alpha1.WorkloadCluster, pods []corev1.Pod) map[string]broker.Runtime {
+	var (
+		mu  sync.Mutex
+		wg  sync.WaitGroup
+		out = map[string]broker.Runtime{}
+	)
+	for _, pod := range pods {
+		if !ready(pod) {
+			continue
+		}
+		wg.Go(func() {
+			figures, err := r.Connector.Runtime(ctx, desired.PrometheusURL(c.Namespace, c.Name, pod.Name))
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[pod.Name] = figures
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// Tuning joins what Kubernetes and the broker say of each node's tuned values.
+func Tuning(c *v1alpha1.WorkloadCluster, pods []corev1.Pod, b status.Broker, runtime map[string]broker.Runtime) []tuning.Observed {
+	byName := map[string]broker.Node{}
+	for _, node := range b.Nodes {
+		if node.Running {
+			byName[node.Name] = node
+		}
+	}
+	out := make([]tuning.Observed, 0, len(pods))
+	for _, pod := range pods {
+		node := byName[desired.NodeName(c.Namespace, c.Name, pod.Name)]
+		o := tuning.Observed{
+			Node:                pod.Name,
+			Schedulers:          runtime[pod.Name].Schedulers,
+			SchedulersOnline:    runtime[pod.Name].SchedulersOnline,
+			MemoryHighWatermark: node.MemoryLimit,
+			DiskFreeLimit:       node.DiskFreeLimit,
+		}
+		o.CPULimit, o.MemoryLimit = containerLimits(pod)
+		out = append(out, o)
+	}
+	return out
+}
+
+// containerLimits are the limits that the kubelet says are in force, in thousandths of a CPU and in bytes.
+func containerLimits(pod corev1.Pod) (cpu, memory *int64) {
+	for _, container := range pod.Status.ContainerStatuses {
+		if container.Name != desired.ContainerName || container.Resources == nil {
+			continue
+		}
+		if q, ok := container.Resources.Limits[corev1.ResourceCPU]; ok {
+			n := q.MilliValue()
+			cpu = &n
+		}
+		if q, ok := container.Resources.Limits[corev1.ResourceMemory]; ok {
+			n := q.Value()
+			memory = &n
+		}
+	}
+	return cpu, memory
+}
+
+func ready(pod corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,74 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+)
+
+// OrphanAfter is how long a QueuePolicy that is being deleted waits for a broker that does not let its policy be removed.
+const OrphanAfter = 10 * time.Minute
+
+// handOverTime is how long a departing owner waits for the next owner to record that it has taken over.
+const handOverTime = time.Minute
+
+// DepartureVerb is what a QueuePolicy that is being deleted does next.
+type DepartureVerb string
+
+// The departure verbs.
+const (
+	// LetGo: nothing is left to do in the broker.
+	LetGo DepartureVerb = "LetGo"
+	// RemovePolicy from the broker, then let go.
+	RemovePolicy DepartureVerb = "RemovePolicy"
+	// Wait and look again.
+	Wait DepartureVerb = "Wait"
+)
+
+// Events that say how a QueuePolicy went.
+const (
+	EventRemoved  = "PolicyRemoved"
+	EventKept     = "PolicyKept"
+	EventOrphaned = "Orphaned"
+)
+
+// Departure is a decision about a QueuePolicy that is being deleted, with its reason.
+type Departure struct {
+	Verb       DepartureVerb
+	Event, Why string
+	// patience is over: a failure to remove the policy no longer holds the object.
+	patienceOver bool
+}
+
+// Depart decides what a QueuePolicy that is being deleted does next. clusterUID is "" when its cluster is gone or going.
+func Depart(p *v1alpha1.QueuePolicy, clusterUID string, rivals []Claim, now time.Time) Departure {
+	mine := ClaimOf(p, clusterUID)
+	waited := now.Sub(p.DeletionTimestamp.Time)
+	taken, waiting := Successor(mine, rivals)
+	switch {
+	case clusterUID == "":
+		return Departure{Verb: LetGo, Event: EventKept, Why: "its cluster is gone"}
+	case !mine.Owns:
+		return Departure{Verb: LetGo, Event: EventKept, Why: "this object did not make the broker's policy"}
+	case p.Annotations[v1alpha1.AnnotationOrphan] == "true":
+		return Departure{Verb: LetGo, Event: EventOrphaned, Why: "left behind as the annotation asks"}
+	case p.Spec.DeletionPolicy == v1alpha1.RetainOnDelete:
+		return Departure{Verb: LetGo, Event: EventKept, Why: "left in force as deletionPolicy Retain says"}
+	case taken:
+		return Departure{Verb: LetGo, Event: EventKept, Why: "another QueuePolicy has taken it over"}
+	case waiting && waited < handOverTime:
+		return Departure{Verb: Wait, Why: "another QueuePolicy wants the same policy and is taking it over"}
+	}
+	return Departure{Verb: RemovePolicy, Event: EventRemoved, Why: "removed", patienceOver: waited >= OrphanAfter}
+}
+
+// AfterRemoval is what follows an attempt to remove the policy from the broker.
+func AfterRemoval(d Departure, failure error) Departure {
+	switch {
+	case failure == nil:
+		return Departure{Verb: LetGo, Event: EventRemoved, Why: "removed"}
+	case d.patienceOver:
+		return Departure{Verb: LetGo, Event: EventOrphaned, Why: "left behind after " + OrphanAfter.String() + ": " + failure.Error()}
+	}
+	return Departure{Verb: Wait, Why: "the broker's policy cannot be removed: " + failure.Error()}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/controllers"
+	"github.com/warren-mq/warren/internal/apply"
+	"github.com/warren-mq/warren/internal/broker/management"
+	"github.com/warren-mq/warren/internal/desired"
+	"github.com/warren-mq/warren/internal/observe"
+)
+
+// managerFlags are the flags of the manager command.
+type managerFlags struct {
+	metricsAddress, probeAddress string
+	leaderElection               bool
+	leaderNamespace              string
+	namespaces                   []string
+	image                        string
+	poll, brokerTimeout          time.Duration
+	concurrency                  int
+	debug                        bool
+}
+
+func managerCommand() *cobra.Command {
+	var f managerFlags
+	command := &cobra.Command{
+		Use:   "manager",
+		Short: "Run the operator",
+		Long:  "Run the operator: it watches WorkloadClusters and QueuePolicies and keeps RabbitMQ clusters and their policies as they say.",
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return runManager(command.Context(), f) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the Prometheus endpoint; 0 turns it off")
+	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flags.BoolVar(&f.leaderElection, "leader-elect", false, "let only one of several replicas work at a time")
+	flags.StringVar(&f.leaderNamespace, "leader-election-namespace", "", "namespace of the lease; the pod's own if empty")
+	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces to watch; all if empty")
+	flags.StringVar(&f.image, "rabbitmq-image", "docker.io/library/rabbitmq:{version}-management", "image that a version stands for; {version} is replaced by spec.version")
+	flags.DurationVar(&f.poll, "poll-interval", 30*time.Second, "how often brokers are looked at for drift")
+	flags.DurationVar(&f.brokerTimeout, "broker-timeout", 10*time.Second, "how long one call to a broker may take")
+	flags.IntVar(&f.concurrency, "concurrency", 10, "how many objects of a kind are worked on at once")
+	flags.BoolVar(&f.debug, "debug", false, "log in words for people, and more of them")
+	return command
+}
+
+func (f managerFlags) validate() error {
+	switch {
+	case !strings.Contains(f.image, desired.VersionPlaceholder):
+		return fmt.Errorf("--rabbitmq-image %q has no %s in it", f.image, desired.VersionPlaceholder)
+	case f.poll < time.Second:
+		return fmt.Errorf("--poll-interval %s is less than 1s", f.poll)
+	case f.brokerTimeout <= 0:
+		return fmt.Errorf("--broker-timeout %s is not more than 0", f.brokerTimeout)
+	case f.concurrency < 1:
+		return fmt.Errorf("--concurrency %d is less than 1", f.concurrency)
+	}
+	return nil
+}
+
+func runManager(ctx context.Context, f managerFlags) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	ctrl.SetLogger(zap.New(zap.UseDevMode(f.debug)))
+	ctx = logr.NewContext(ctx, ctrl.Log)
+	manager, err := newManager(f)
+	if err != nil {
+		return err
+	}
+	connector := management.NewConnector(management.Options{CallTimeout: f.brokerTimeout})
+	options := controllers.Options{
+		Reader:        observe.Reader{Cached: manager.GetClient(), Direct: manager.GetAPIReader(), Connector: connector},
+		Writer:        apply.Writer{Client: manager.GetClient()},
+		Connector:     connector,
+		Events:        manager.GetEventRecorder("warren"),
+		Now:           time.Now,
+		PollInterval:  f.poll,
+		Concurrency:   f.concurrency,
+		ImageTemplate: f.image,
+	}
+	if err := (&controllers.WorkloadClusterReconciler{Options: options}).SetupWithManager(manager); err != nil {
+		return fmt.Errorf("controller of WorkloadClusters: %w", err)
+	}
+	if err := (&controllers.QueuePolicyReconciler{Options: options}).SetupWithManager(manager); err != nil {
+		return fmt.Errorf("controller of QueuePolicies: %w", err)
+	}
+	return manager.Start(ctx)
+}
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update
+
+func newManager(f managerFlags) (ctrl.Manager, error) {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cacheOptions(f.namespaces),
+		Metrics:                       metricsserver.Options{BindAddress: f.metricsAddress},
+		HealthProbeBindAddress:        f.probeAddress,
+		LeaderElection:                f.leaderElection,
+		LeaderElectionID:              "warren.rabbitmq.warren.dev",
+		LeaderElectionNamespace:       f.leaderNamespace,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return manager, manager.AddReadyzCheck("ping", healthz.Ping)
+}
+
+// cacheOptions keep only what Warren made in memory: on a large cluster everybody's Secrets and ConfigMaps would not fit.
+func cacheOptions(namespaces []string) cache.Options {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{desired.LabelManagedBy: desired.ManagedBy})}
+	options := cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.StatefulSet{}: ours, &corev1.Service{}: ours, &corev1.ConfigMap{}: ours, &corev1.Secret{}: ours,
+			&corev1.ServiceAccount{}: ours, &corev1.Pod{}: ours, &policyv1.PodDisruptionBudget{}: ours,
+			&rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours,
+		},
+	}
+	if len(namespaces) > 0 {
+		options.DefaultNamespaces = map[string]cache.Config{}
+		for _, namespace := range namespaces {
+			options.DefaultNamespaces[namespace] = cache.Config{}
+		}
+	}
+	return options
+}
