@@ -62,28 +62,40 @@ func Start(spec Spec) (Identity, error) {
 
 // Of reads the identity of a running process.
 func Of(pid int) (Identity, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Identity{}, err
 	}
-	_, start, err := parseStat(string(stat))
+	now, err := parseStat(string(content))
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{PID: pid, Start: start, Boot: boot()}, nil
+	return Identity{PID: pid, Start: now.start, Boot: boot()}, nil
 }
 
-// Alive tells whether that very process still runs. A zombie does not.
+// Alive tells whether that very process still runs. One that is ending does not.
 func (i Identity) Alive() bool {
+	now, found := i.look()
+	return found && !now.ending
+}
+
+// ended tells whether nothing is left of that very process but perhaps the entry for its parent.
+func (i Identity) ended() bool {
+	now, found := i.look()
+	return !found || now.zombie
+}
+
+// look reads the state of that very process, if there still is one.
+func (i Identity) look() (stat, bool) {
 	if i.PID <= 0 || i.Boot != boot() {
-		return false
+		return stat{}, false
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", i.PID))
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", i.PID))
 	if err != nil {
-		return false
+		return stat{}, false
 	}
-	state, start, err := parseStat(string(stat))
-	return err == nil && start == i.Start && state != 'Z' && state != 'X'
+	now, err := parseStat(string(content))
+	return now, err == nil && now.start == i.Start
 }
 
 // Signal sends a signal if that very process still runs.
@@ -114,7 +126,8 @@ func (i Identity) Stop(grace time.Duration) error {
 	if err := i.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	if !i.gone(20 * time.Second) {
+	// The first process of a node ends only when the kernel has ended all others of the node.
+	if !i.gone(30 * time.Second) {
 		return fmt.Errorf("process %d does not end after SIGKILL", i.PID)
 	}
 	return nil
@@ -123,26 +136,44 @@ func (i Identity) Stop(grace time.Duration) error {
 // gone waits for the end of the process.
 func (i Identity) gone(limit time.Duration) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if !i.Alive() {
+		if i.ended() {
 			return true
 		}
 	}
-	return !i.Alive()
+	return i.ended()
 }
 
-// parseStat reads the state and the start time from /proc/PID/stat. The name in parentheses may hold
-// blanks and parentheses, so the fields count from the last one.
-func parseStat(stat string) (state byte, start uint64, err error) {
-	end := strings.LastIndexByte(stat, ')')
-	if end < 0 {
-		return 0, 0, fmt.Errorf("no process name in %q", stat)
+// stat is what /proc/PID/stat says about a process.
+type stat struct {
+	parent int
+	start  uint64
+	ending bool // killed or exiting, perhaps waiting for others
+	zombie bool // ended with all its threads
+}
+
+// parseStat reads the format of /proc/PID/stat. The name in parentheses may hold blanks and parentheses,
+// so the fields count from the last one.
+func parseStat(content string) (stat, error) {
+	end := strings.LastIndexByte(content, ')')
+	fields := strings.Fields(content[end+1:])
+	if end < 0 || len(fields) < 20 {
+		return stat{}, fmt.Errorf("not the state of a process: %q", content)
 	}
-	fields := strings.Fields(stat[end+1:])
-	if len(fields) < 20 || fields[0] == "" {
-		return 0, 0, fmt.Errorf("too few fields in %q", stat)
+	var numbers [4]uint64 // parent, flags, threads, start
+	for i, field := range []int{1, 6, 17, 19} {
+		var err error
+		if numbers[i], err = strconv.ParseUint(fields[field], 10, 64); err != nil {
+			return stat{}, fmt.Errorf("not the state of a process: %q", content)
+		}
 	}
-	start, err = strconv.ParseUint(fields[19], 10, 64)
-	return fields[0][0], start, err
+	const exiting = 4 // PF_EXITING
+	dead := fields[0] == "Z" || fields[0] == "X"
+	return stat{
+		parent: int(numbers[0]),
+		start:  numbers[3],
+		ending: dead || numbers[1]&exiting != 0,
+		zombie: dead && numbers[2] <= 1,
+	}, nil
 }
 
 // boot identifies this run of the machine: start times of two runs are not comparable.
@@ -172,21 +203,17 @@ func Children(parent int) map[string]int {
 		return found
 	}
 	for _, path := range stats {
-		stat, err := os.ReadFile(path)
+		content, err := os.ReadFile(path)
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		begin, end := strings.IndexByte(string(stat), '('), strings.LastIndexByte(string(stat), ')')
-		if begin < 0 || end < 0 {
+		now, err := parseStat(string(content))
+		if err != nil || now.parent != parent {
 			continue
 		}
-		fields := strings.Fields(string(stat[end+1:]))
-		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
-			continue
-		}
-		pid, err := strconv.Atoi(strings.TrimSpace(string(stat[:begin])))
-		if err == nil {
-			found[string(stat[begin+1:end])] = pid
+		begin, end := strings.IndexByte(string(content), '('), strings.LastIndexByte(string(content), ')')
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && begin >= 0 {
+			found[string(content[begin+1:end])] = pid
 		}
 	}
 	return found
