@@ -7,8 +7,13 @@ import (
 )
 
 func (s *Server) getOverview(exchange) (reply, *refusal) {
+	schedulers, online := 1, 1
+	if s.runtime.Schedulers != nil && s.runtime.SchedulersOnline != nil {
+		schedulers, online = *s.runtime.Schedulers, *s.runtime.SchedulersOnline
+	}
 	return reply{http.StatusOK, map[string]any{
-		"management_version": s.overview.RabbitMQVersion, "rabbitmq_version": s.overview.RabbitMQVersion,
+		"erlang_full_version": fmt.Sprintf("Erlang/OTP %s [64-bit] [smp:%d:%d]", s.overview.ErlangVersion, schedulers, online),
+		"management_version":  s.overview.RabbitMQVersion, "rabbitmq_version": s.overview.RabbitMQVersion,
 		"product_name": "RabbitMQ", "product_version": s.overview.RabbitMQVersion,
 		"erlang_version": s.overview.ErlangVersion, "cluster_name": s.overview.ClusterName, "node": s.overview.Node,
 	}}, nil

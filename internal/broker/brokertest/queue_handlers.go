@@ -84,7 +84,8 @@ func (s *Server) putQueue(r exchange) (reply, *refusal) {
 	durable, _ := body["durable"].(bool)
 	autoDelete, _ := body["auto_delete"].(bool)
 	arguments, _ := body["arguments"].(map[string]any)
-	made := s.newQueue(broker.Queue{Name: r.names[1], Durable: durable, AutoDelete: autoDelete, Arguments: arguments})
+	name := strings.NewReplacer("\r", "", "\n", "").Replace(r.names[1]) // as every AMQP declare
+	made := s.newQueue(broker.Queue{Name: name, Durable: durable, AutoDelete: autoDelete, Arguments: arguments})
 	if made.kind != broker.Classic && !durable {
 		return reply{}, badRequest(fmt.Sprintf("invalid property 'non-durable' for queue '%s' in vhost '%s'", made.name, r.names[0]))
 	}

@@ -1,0 +1,43 @@
+package broker_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// TestContract runs the whole suite against every subject.
+func TestContract(t *testing.T) {
+	for _, one := range subjects {
+		t.Run(one.name, func(t *testing.T) {
+			s := one.start(t)
+			for _, part := range []struct {
+				name string
+				run  func(*testing.T, *subject)
+			}{
+				{"policies", testPolicies},
+				{"refusals", testRefusals},
+				{"names", testNames},
+				{"errors", testErrors},
+				{"queues", testQueues},
+				{"pages", testPages},
+				{"nodes", testNodes},
+				{"table", testTable},
+				{"statistics-off", testStatisticsOff},
+			} {
+				t.Run(part.name, func(t *testing.T) { part.run(t, s) })
+			}
+			t.Run("nothing-is-left-behind", func(t *testing.T) { testNothingLeft(t, s) })
+		})
+	}
+}
+
+func testNothingLeft(t *testing.T, s *subject) {
+	vhosts, err := s.client(t).VHosts(context.Background())
+	must(t, err)
+	for _, name := range vhosts {
+		if strings.HasPrefix(name, prefix) {
+			t.Errorf("vhost %q is left", name)
+		}
+	}
+}
