@@ -1,0 +1,139 @@
+# Warren's tasks. `make help` lists them. A task that needs programs, images or packages gets them by itself; what
+# outlives a checkout is kept in a cache outside it (WARREN_CACHE).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -ec
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# VERSION of the program.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# IMAGE that `make image` names its archive after; the tag is the one that the chart asks for.
+IMAGE ?= warren-mq/warren:$(shell sed -n 's/^appVersion: //p' charts/warren/Chart.yaml)
+# NODES of the local Kubernetes, for demo and e2e.
+NODES ?=
+# CLUSTER that demo and e2e run on: local (made by hack/local), kind, or current (the current kubeconfig context).
+CLUSTER ?=
+export NODES CLUSTER
+# RACE is the flag of the race detector, which needs a C compiler; RACE= turns it off.
+RACE ?= $(if $(shell command -v cc),-race)
+# ARGS are further arguments of go test.
+ARGS ?=
+
+LOCAL := go run ./hack/local
+TOOL = $$($(LOCAL) tools --path $(1))
+# MODULES that have unit tests of their own.
+MODULES := . $(patsubst %/go.mod,%,$(wildcard client/go.mod))
+TAGS := api broker e2e
+OUT := out
+
+##@ Build
+
+.PHONY: build
+build: ## Build the static program bin/warren
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)" -o bin/warren .
+
+.PHONY: image
+image: build ## Write the image of bin/warren to out/warren.tar (docker-archive)
+	@mkdir -p $(OUT)
+	$(LOCAL) image --binary bin/warren --tag $(IMAGE) -o $(OUT)/warren.tar
+
+.PHONY: generate
+generate: ## Generate deep copies, CRDs, RBAC, and their copies in the chart
+	$(call TOOL,controller-gen) object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	$(call TOOL,controller-gen) crd:allowDangerousTypes=true paths=./api/... output:crd:dir=config/crd
+	$(call TOOL,controller-gen) rbac:roleName=warren paths=./controllers/... output:rbac:dir=config/rbac
+	charts/sync
+
+.PHONY: clean
+clean: ## Remove what was built in this checkout; caches outside it stay
+	rm -rf bin $(OUT)
+
+##@ Check
+
+.PHONY: verify
+verify: verify-generate verify-tidy verify-text vet lint verify-rules verify-chart verify-manifests ## Check all that needs no cluster: generated files, format, lint, chart, samples
+	@echo "verify: all is well"
+
+.PHONY: lint
+lint: ## Run golangci-lint
+	$(call TOOL,golangci-lint) run ./...
+
+.PHONY: vet
+vet: ## Check the format, and run go vet without and with the tests' build tags
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	@for module in $(MODULES); do for tag in none $(TAGS); do \
+		echo "go vet -tags $$tag ./... ($$module)"; (cd $$module && go vet -tags $$tag ./...); \
+	done; done
+
+.PHONY: verify-generate
+verify-generate: ## See that generated files are up to date
+	@hack/verify/generated
+
+.PHONY: verify-tidy
+verify-tidy: ## See that go.mod and go.sum are tidy
+	@for module in $(MODULES); do echo "go mod tidy -diff ($$module)"; (cd $$module && go mod tidy -diff); done
+
+.PHONY: verify-text
+verify-text: ## See that no file holds a path of a machine, a private address or an unfinished note
+	@hack/verify/text
+
+.PHONY: verify-rules
+verify-rules: ## Plant a violation of each house rule and see that the linter finds it
+	go run ./hack/verify/rules --linter $(call TOOL,golangci-lint)
+
+.PHONY: verify-chart
+verify-chart: ## Lint the chart and render it with many values
+	@HELM=$(call TOOL,helm) hack/verify/chart
+
+.PHONY: verify-manifests
+verify-manifests: ## Have a real API server check the samples, the kustomize default and the chart's output
+	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets) HELM=$(call TOOL,helm); go run ./hack/verify/manifests
+
+##@ Test
+
+.PHONY: test
+test: ## Run every test: unit, API server, broker, end to end
+	@hack/verify/suites test-unit test-api test-broker e2e
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need nothing
+	@mkdir -p $(OUT)
+	@(for module in $(MODULES); do (cd $$module && go test $(RACE) $(ARGS) ./...) || failed=1; done; [ -z "$$failed" ]) 2>&1 | tee $(OUT)/test-unit.log
+
+.PHONY: test-api
+test-api: ## Run the tests against a real etcd and kube-apiserver
+	@mkdir -p $(OUT)
+	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets); go test -tags api $(ARGS) ./... 2>&1 | tee $(OUT)/test-api.log
+
+.PHONY: test-broker
+test-broker: ## Run the tests against real RabbitMQ 3.10 and 4.3
+	@mkdir -p $(OUT)
+	@$(LOCAL) images
+	@go test -tags broker -timeout 20m $(ARGS) ./test/broker/... 2>&1 | tee $(OUT)/test-broker.log
+
+.PHONY: e2e
+e2e: ## Run the end-to-end tests on a real Kubernetes (NODES=3, CLUSTER=kind|current)
+	@mkdir -p $(OUT)
+	@go test -v -tags e2e -timeout 30m -count 1 $(ARGS) ./test/e2e/... 2>&1 | tee $(OUT)/test-e2e.log
+
+##@ Demo
+
+.PHONY: demo
+demo: ## Start a Kubernetes, install Warren with its chart, apply samples, show what is true (NODES=3, CLUSTER=kind|current)
+	@go run ./hack/demo up
+
+.PHONY: demo-down
+demo-down: ## Remove all of the demo
+	@go run ./hack/demo down
+
+##@ Help
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "Variables: NODES, CLUSTER (demo, e2e), ARGS (of go test, as ARGS='-run TestPlan -v'), RACE, VERSION, IMAGE."
