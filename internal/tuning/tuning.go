@@ -35,6 +35,9 @@ const (
 
 	diskFreeDivisor = 10
 	diskFreeLeast   = 512 * mebi
+
+	// schedulersMost is where Erlang stops: it refuses to start with more.
+	schedulersMost = 1024
 )
 
 // Settings are the chosen values. A nil pointer means that the value is left to RabbitMQ or Erlang.
@@ -82,7 +85,7 @@ func (s *Settings) decideCPU(spec v1alpha1.WorkloadClusterSpec) {
 		s.CPURequest = requests.CPU
 	}
 	if slices.Contains(spec.Resources.Unlimited, v1alpha1.UnlimitedCPU) {
-		s.Warnings = append(s.Warnings, "no CPU limit: Erlang starts one scheduler for each CPU of the host")
+		s.Warnings = append(s.Warnings, noCPULimit(spec.Erlang.Schedulers))
 		s.choose(CPULimit, "none", "resources.unlimited has CPU")
 	} else {
 		limit := spec.Resources.Limits.CPU.DeepCopy()
@@ -95,16 +98,27 @@ func (s *Settings) decideCPU(spec v1alpha1.WorkloadClusterSpec) {
 	s.decideSchedulers(spec.Erlang.Schedulers)
 }
 
+func noCPULimit(spec v1alpha1.SchedulersSpec) string {
+	if fixed(spec) {
+		return "no CPU limit: the node may take CPU time from everything else on its host"
+	}
+	return "no CPU limit: Erlang starts one scheduler for each CPU of the host"
+}
+
+func fixed(spec v1alpha1.SchedulersSpec) bool {
+	return spec.Mode == v1alpha1.SchedulersFixed && spec.Count != nil
+}
+
 func (s *Settings) decideSchedulers(spec v1alpha1.SchedulersSpec) {
 	switch {
-	case spec.Mode == v1alpha1.SchedulersFixed && spec.Count != nil:
+	case fixed(spec):
 		count := *spec.Count
 		s.Schedulers = &count
 		s.choose(Schedulers, strconv.Itoa(int(count)), "erlang.schedulers.count")
 	case s.CPULimit == nil:
 		s.choose(Schedulers, "Erlang's default", "there is no CPU limit to take a number from")
 	default:
-		count := int32(max(1, s.CPULimit.MilliValue()/1000))
+		count := int32(min(max(1, s.CPULimit.MilliValue()/1000), schedulersMost))
 		s.Schedulers = &count
 		s.choose(Schedulers, strconv.Itoa(int(count)),
 			fmt.Sprintf("whole CPUs of the limit %s, at least 1: more threads than CPUs only wait for the quota", s.CPULimit))
@@ -126,7 +140,7 @@ var bindFlags = map[v1alpha1.BindType]string{
 
 func (s *Settings) decideBinding(spec v1alpha1.WorkloadClusterSpec) {
 	bind := spec.Erlang.BindType
-	if bind == "" {
+	if _, known := bindFlags[bind]; !known { // a flag without a value would swallow the next one
 		bind = v1alpha1.BindUnbound
 	}
 	s.BindFlag = bindFlags[bind]
