@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -64,7 +65,13 @@ func PlanObjects(c *v1alpha1.WorkloadCluster, wanted []Object, live map[Key]Obje
 			plan.Delete = append(plan.Delete, object)
 		}
 	}
-	slices.SortFunc(plan.Delete, func(a, b Object) int { return strings.Compare(a.GetName(), b.GetName()) })
+	if len(plan.Taken) > 0 {
+		return Plan{Taken: plan.Taken}, nil
+	}
+	slices.SortFunc(plan.Delete, func(a, b Object) int {
+		x, y := KeyOf(a), KeyOf(b)
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.Kind, y.Kind))
+	})
 	return plan, nil
 }
 
@@ -147,7 +154,7 @@ func contains(have, want any) bool {
 	case map[string]any:
 		h, ok := have.(map[string]any)
 		if !ok {
-			return len(w) == 0
+			return false // also when w is empty: "emptyDir: {}" says something
 		}
 		for key, value := range w {
 			if !contains(h[key], value) {

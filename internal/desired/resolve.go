@@ -2,7 +2,10 @@ package desired
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/broker"
@@ -25,11 +28,46 @@ func Resolve(c *v1alpha1.WorkloadCluster, template string) (Resolved, []string) 
 	if err != nil {
 		faults = append(faults, err.Error())
 	}
-	if free, size := c.Spec.Disk.FreeLimit, c.Spec.Storage.Size; free != nil && free.Cmp(size) >= 0 {
-		faults = append(faults, fmt.Sprintf(
-			"disk.freeLimit %s is not less than storage.size %s: the disk alarm would never clear", free, &size))
+	return resolved, append(faults, figureFaults(c.Spec)...)
+}
+
+// most is more than any node has; figures above it do not fit the arithmetic.
+var most = resource.MustParse("1Ei")
+
+// figureFaults says which figures no node can have. One that is missing altogether was not defaulted, so the schema in
+// the API server does not know it.
+func figureFaults(spec v1alpha1.WorkloadClusterSpec) []string {
+	var faults []string
+	check := func(field string, q resource.Quantity) {
+		switch {
+		case q.Sign() <= 0:
+			faults = append(faults, fmt.Sprintf(
+				"%s is %s: set more than 0 (if it is not set at all, the CustomResourceDefinitions are older than Warren)", field, &q))
+		case q.Cmp(most) > 0:
+			faults = append(faults, fmt.Sprintf("%s is %s, more than any node has", field, &q))
+		}
 	}
-	return resolved, faults
+	if !slices.Contains(spec.Resources.Unlimited, v1alpha1.UnlimitedCPU) {
+		check("resources.limits.cpu", spec.Resources.Limits.CPU)
+	}
+	if !slices.Contains(spec.Resources.Unlimited, v1alpha1.UnlimitedMemory) {
+		check("resources.limits.memory", spec.Resources.Limits.Memory)
+		if spec.Memory.HighWatermark <= 0 {
+			faults = append(faults, "memory.highWatermark is not set, so every publisher would be blocked: the CustomResourceDefinitions are older than Warren")
+		}
+	}
+	if spec.Replicas < 1 {
+		faults = append(faults, "replicas is not set, and no node is to be stopped for that: the CustomResourceDefinitions are older than Warren")
+	}
+	check("storage.size", spec.Storage.Size)
+	if free := spec.Disk.FreeLimit; free != nil {
+		check("disk.freeLimit", *free)
+		if free.Cmp(spec.Storage.Size) >= 0 {
+			faults = append(faults, fmt.Sprintf(
+				"disk.freeLimit %s is not less than storage.size %s: the disk alarm would never clear", free, &spec.Storage.Size))
+		}
+	}
+	return faults
 }
 
 func resolveImage(spec v1alpha1.WorkloadClusterSpec, template string) (Resolved, error) {
@@ -39,10 +77,10 @@ func resolveImage(spec v1alpha1.WorkloadClusterSpec, template string) (Resolved,
 		switch {
 		case version == "" && err != nil:
 			return Resolved{}, fmt.Errorf("the tag of image %q does not begin with a version: set version too", spec.Image)
-		case version == "":
-			version = tagged.String()
-		case err == nil && !strings.HasPrefix(version+".", tagged.Line()+"."):
+		case err == nil && !agree(version, tagged.String()):
 			return Resolved{}, fmt.Errorf("version %q contradicts the tag of image %q", version, spec.Image)
+		case err == nil && len(tagged.String()) > len(version):
+			version = tagged.String() // the more exact of the two: what a line can do is what its newest patch can do
 		}
 	}
 	v, err := broker.ParseVersion(version)
@@ -58,6 +96,11 @@ func resolveImage(spec v1alpha1.WorkloadClusterSpec, template string) (Resolved,
 		image = strings.ReplaceAll(template, VersionPlaceholder, version)
 	}
 	return Resolved{Image: image, Capabilities: capabilities}, nil
+}
+
+// agree tells whether two versions may be the same: one of them may name the line only, or nothing.
+func agree(a, b string) bool {
+	return strings.HasPrefix(a+".", b+".") || strings.HasPrefix(b+".", a+".") || a == ""
 }
 
 // imageTag is what follows the last colon of the last path segment, without a digest.

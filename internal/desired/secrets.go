@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +35,7 @@ func adminSecret(in Input) *corev1.Secret {
 		"management-port":   strconv.Itoa(PortManagement),
 		KeyAdminUser:        AdminUser,
 		KeyAdminPassword:    password,
-		"connection_string": fmt.Sprintf("amqp://%s:%s@%s:%d/", AdminUser, password, host, PortAMQP),
+		"connection_string": fmt.Sprintf("amqp://%s@%s:%d/", url.UserPassword(AdminUser, password), host, PortAMQP),
 		keyDefaultUser:      fmt.Sprintf("default_user = %s\ndefault_pass = %s\n", AdminUser, password),
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/broker"
 )
 
 // OrphanAfter is how long a QueuePolicy that is being deleted waits for a broker that does not let its policy be removed.
@@ -52,20 +53,20 @@ func Depart(p *v1alpha1.QueuePolicy, clusterUID string, rivals []Claim, now time
 		return Departure{Verb: LetGo, Event: EventKept, Why: "this object did not make the broker's policy"}
 	case p.Annotations[v1alpha1.AnnotationOrphan] == "true":
 		return Departure{Verb: LetGo, Event: EventOrphaned, Why: "left behind as the annotation asks"}
-	case p.Spec.DeletionPolicy == v1alpha1.RetainOnDelete:
-		return Departure{Verb: LetGo, Event: EventKept, Why: "left in force as deletionPolicy Retain says"}
 	case taken:
 		return Departure{Verb: LetGo, Event: EventKept, Why: "another QueuePolicy has taken it over"}
 	case waiting && waited < handOverTime:
 		return Departure{Verb: Wait, Why: "another QueuePolicy wants the same policy and is taking it over"}
+	case p.Spec.DeletionPolicy == v1alpha1.RetainOnDelete:
+		return Departure{Verb: LetGo, Event: EventKept, Why: "left in force as deletionPolicy Retain says"}
 	}
 	return Departure{Verb: RemovePolicy, Event: EventRemoved, Why: "removed", patienceOver: waited >= OrphanAfter}
 }
 
-// AfterRemoval is what follows an attempt to remove the policy from the broker.
+// AfterRemoval is what follows an attempt to remove the policy from the broker. One that is gone already is removed.
 func AfterRemoval(d Departure, failure error) Departure {
 	switch {
-	case failure == nil:
+	case failure == nil || broker.IsNotFound(failure):
 		return Departure{Verb: LetGo, Event: EventRemoved, Why: "removed"}
 	case d.patienceOver:
 		return Departure{Verb: LetGo, Event: EventOrphaned, Why: "left behind after " + OrphanAfter.String() + ": " + failure.Error()}

@@ -41,13 +41,16 @@ func EffectOf(p *v1alpha1.QueuePolicy, want broker.Policy, policies []broker.Pol
 	effect, matched, allKnown := Effect{}, 0, true
 	groups := map[string]*Group{}
 	for _, q := range queues {
+		if !j.meant(q) {
+			continue
+		}
 		has := q.Policy != nil && *q.Policy == want.Name
 		matches, known := matcher.Match(q.Name)
 		if !has && !known {
 			allKnown = false
 			continue
 		}
-		if !has && (!matches || !j.meant(q)) {
+		if !has && !matches {
 			continue
 		}
 		matched++
@@ -82,15 +85,16 @@ type judge struct {
 	migrates     bool // a queue of another type is meant too, but has to become a quorum queue first
 }
 
-// meant tells whether the policy is meant for queues of this kind. Exclusive queues die with their connection and are
-// never replicated.
+// meant tells whether the policy is meant for queues of this kind, or may be. Exclusive queues die with their
+// connection and are never replicated.
 func (j judge) meant(q broker.Queue) bool {
-	if q.Exclusive && j.copies > 0 {
+	switch {
+	case j.want.ApplyTo == broker.ApplyToExchanges, q.Exclusive && j.copies > 0:
 		return false
+	case q.Type == "": // the broker did not say
+		return true
 	}
 	switch j.want.ApplyTo {
-	case broker.ApplyToExchanges:
-		return false
 	case broker.ApplyToClassicQueues:
 		return q.Type == broker.Classic
 	case broker.ApplyToQuorumQueues:
@@ -112,6 +116,9 @@ func (j judge) meant(q broker.Queue) bool {
 func (j judge) fault(q broker.Queue) (reason, message string) {
 	if q.Policy == nil {
 		return v1alpha1.ReasonUnknown, "the broker does not say which policy the queue has"
+	}
+	if q.Type == "" {
+		return v1alpha1.ReasonUnknown, "the broker does not say which type the queue has"
 	}
 	if *q.Policy != j.want.Name {
 		return j.absent(q)
@@ -158,7 +165,13 @@ func (j judge) replicas(q broker.Queue) (reason, message string) {
 	if len(q.Mirrors) < wanted-1 {
 		return v1alpha1.ReasonBelowTargetSize, fmt.Sprintf("fewer than %d nodes have the queue%s", wanted, j.nodesHint(wanted))
 	}
-	if len(q.SynchronisedMirrors) < wanted-1 && !j.manualSync {
+	if j.manualSync {
+		return "", ""
+	}
+	if q.SynchronisedMirrors == nil {
+		return v1alpha1.ReasonUnknown, "the broker does not say which mirrors have all messages"
+	}
+	if len(q.SynchronisedMirrors) < wanted-1 {
 		return v1alpha1.ReasonSynchronising, "a mirror does not have all messages yet"
 	}
 	return "", ""

@@ -8,14 +8,15 @@ import (
 // Matcher answers whether a queue name matches a pattern as the broker would: PCRE on bytes, not anchored.
 type Matcher struct {
 	expression *regexp.Regexp // nil: only the broker can tell
-	dollar     bool
-	folds      bool
+	dollar     bool           // has $
+	group      bool           // has (?, which may switch folding or lines on
+	classes    bool           // has classes that the broker extends to Latin-1
 }
 
 // NewMatcher prepares a pattern. The broker alone is the judge of patterns; where Go's engine would not surely give
 // the same answer, the matcher says so instead of guessing.
 func NewMatcher(pattern string) Matcher {
-	if usesUnportable(pattern) {
+	if unportable.MatchString(pattern) {
 		return Matcher{}
 	}
 	// One rune for each byte makes Go's "." one byte long, as it is for the broker.
@@ -26,7 +27,8 @@ func NewMatcher(pattern string) Matcher {
 	return Matcher{
 		expression: expression,
 		dollar:     strings.Contains(pattern, "$"),
-		folds:      strings.Contains(pattern, "(?"),
+		group:      strings.Contains(pattern, "(?"),
+		classes:    latinClasses.MatchString(pattern),
 	}
 }
 
@@ -40,21 +42,20 @@ func (m Matcher) Match(name string) (matched, known bool) {
 		return false, false
 	case strings.Contains(name, "\v"): // \s differs
 		return false, false
-	case m.folds && !ascii(name): // case folding differs beyond ASCII
+	case m.group && strings.Contains(name, "\n"): // where (?m) ends a line differs
+		return false, false
+	case (m.group || m.classes) && !ascii(name): // case folding and classes differ beyond ASCII
 		return false, false
 	}
 	return m.expression.MatchString(latin1(name)), true
 }
 
-// usesUnportable finds escapes that both engines accept but read differently, and verbs of PCRE's own.
-func usesUnportable(pattern string) bool {
-	for _, s := range []string{`\p`, `\P`, `\C`, `\z`, `\x{`, `(*`} {
-		if strings.Contains(pattern, s) {
-			return true
-		}
-	}
-	return false
-}
+var (
+	latinClasses = regexp.MustCompile(`\\[wWbBsS]|\[:`)
+	// unportable finds what both engines accept but read differently, or differently in different versions of the
+	// broker's: some escapes, octal numbers and back references, verbs, and counts as {,3} and { 1 }.
+	unportable = regexp.MustCompile(`\\[pPCzv0-9]|\\x\{|\(\*|\{[0-9]*[ \t]|\{,|,[ \t]`)
+)
 
 func ascii(s string) bool {
 	for i := range len(s) {

@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,11 +35,11 @@ func Render(p *v1alpha1.QueuePolicy, c broker.Capabilities) (broker.Policy, erro
 	if err != nil {
 		return broker.Policy{}, err
 	}
-	for key, value := range replication {
+	for _, key := range slices.Sorted(maps.Keys(replication)) {
 		if _, twice := definition[key]; twice {
 			return broker.Policy{}, invalid("definition may not set %q: replication mode %s does", key, p.Spec.Replication.Mode)
 		}
-		definition[key] = value
+		definition[key] = replication[key]
 	}
 	if faults := c.ValidateDefinition(definition); len(faults) > 0 {
 		return broker.Policy{}, invalid("RabbitMQ %s would refuse the definition: %s", c.Version, strings.Join(faults, "; "))
@@ -72,7 +71,7 @@ func replicationKeys(r v1alpha1.ReplicationSpec, c broker.Capabilities) (map[str
 	case v1alpha1.HATwo, v1alpha1.HAThree:
 		if !c.MirroredQueues {
 			return nil, unsupported("RabbitMQ %s has no mirrored queues (removed in 4.0), so %s cannot be in force; "+
-				"use replication {mode: Quorum, size: %d} with queues of type quorum", c.Version, r.Mode, copies(r))
+				"use replication {mode: Quorum, size: %d} with queues of type quorum", c.Version, r.Mode, defaultGroupSize)
 		}
 		sync := "automatic"
 		if r.Sync == v1alpha1.SyncManual {
@@ -106,17 +105,12 @@ func copies(r v1alpha1.ReplicationSpec) int {
 
 // extraKeys reads the raw definition; whole numbers become int64 so that they compare with the broker's.
 func extraKeys(p *v1alpha1.QueuePolicy) (map[string]any, error) {
-	keys := map[string]any{}
 	if p.Spec.Definition == nil || len(p.Spec.Definition.Raw) == 0 {
-		return keys, nil
+		return map[string]any{}, nil
 	}
-	if err := json.Unmarshal(p.Spec.Definition.Raw, &keys); err != nil {
-		return nil, invalid("definition is not a JSON object: %v", err)
-	}
-	for key, value := range keys {
-		if n, ok := value.(float64); ok && n == float64(int64(n)) {
-			keys[key] = int64(n)
-		}
+	keys, err := broker.DecodeDefinition(p.Spec.Definition.Raw)
+	if err != nil {
+		return nil, invalid("definition: %v", err)
 	}
 	return keys, nil
 }
@@ -133,6 +127,10 @@ var targets = map[v1alpha1.PolicyTarget]broker.ApplyTo{
 func applyTo(p *v1alpha1.QueuePolicy, c broker.Capabilities) (broker.ApplyTo, error) {
 	if p.Spec.ApplyTo != "" {
 		target := targets[p.Spec.ApplyTo]
+		if wrong := contradicts(p.Spec.Replication.Mode, p.Spec.ApplyTo); wrong {
+			return "", invalid("applyTo %s contradicts replication mode %s, which is about other queues: the policy would be in force nowhere; leave applyTo out",
+				p.Spec.ApplyTo, p.Spec.Replication.Mode)
+		}
 		if !c.CanApplyTo(target) {
 			return "", unsupported("RabbitMQ %s knows only applyTo Queues, Exchanges and All, not %s; "+
 				"leave applyTo out: the keys of the definition keep the policy off other queue types", c.Version, p.Spec.ApplyTo)
@@ -150,6 +148,19 @@ func applyTo(p *v1alpha1.QueuePolicy, c broker.Capabilities) (broker.ApplyTo, er
 		wanted = broker.ApplyToQueues
 	}
 	return wanted, nil
+}
+
+// contradicts tells whether a target leaves out all that a replication mode is about.
+func contradicts(mode v1alpha1.ReplicationMode, target v1alpha1.PolicyTarget) bool {
+	switch target {
+	case v1alpha1.TargetExchanges, v1alpha1.TargetStreams:
+		return copies(v1alpha1.ReplicationSpec{Mode: mode}) > 0
+	case v1alpha1.TargetClassicQueues:
+		return mode == v1alpha1.ReplicationQuorum
+	case v1alpha1.TargetQuorumQueues:
+		return mode == v1alpha1.HATwo || mode == v1alpha1.HAThree
+	}
+	return false
 }
 
 // Describe is the definition in one line with its keys in order, as `ha-mode: exactly, ha-params: 2`.

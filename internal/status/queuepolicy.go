@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -58,6 +59,11 @@ func ForPolicy(in Policy, now time.Time) v1alpha1.QueuePolicyStatus {
 		s.set(v1alpha1.ConditionReady, no(c.reason, c.message))
 		return out
 	}
+	if v := inForce(in); v.reason == v1alpha1.ReasonCannotEvaluate {
+		// Nobody outside the broker can ever tell, so that alone does not make the policy unready.
+		s.summarize(yes(v.reason, v.message), v1alpha1.ConditionAccepted, v1alpha1.ConditionInSync)
+		return out
+	}
 	s.summarize(yes(v1alpha1.ReasonReady, "the policy is in force on every matching queue"),
 		v1alpha1.ConditionAccepted, v1alpha1.ConditionInSync, v1alpha1.ConditionInForce)
 	return out
@@ -104,24 +110,38 @@ func inForce(in Policy) verdict {
 	case in.Effect == nil:
 		return unknown(v1alpha1.ReasonPending, "the queues were not looked at")
 	case len(in.Effect.NotInForce) > 0:
-		worst := in.Effect.NotInForce[0]
-		for _, g := range in.Effect.NotInForce[1:] {
-			if len(g.Queues) > len(worst.Queues) {
-				worst = g
-			}
-		}
-		return no(worst.Reason, fmt.Sprintf("%d queues, as %q: %s", len(worst.Queues), worst.Queues[0], worst.Message))
+		return notInForce(in.Effect.NotInForce)
 	case in.Effect.Matched == nil:
-		return yes(v1alpha1.ReasonCannotEvaluate, fmt.Sprintf(
+		return unknown(v1alpha1.ReasonCannotEvaluate, fmt.Sprintf(
 			"in force on %d queues; only the broker can tell which other queues the pattern means", in.Effect.InForce))
 	}
 	return yes(v1alpha1.ReasonAsExpected, fmt.Sprintf("in force on all %d matching queues", in.Effect.InForce))
 }
 
+// notInForce speaks of the largest group. Queues of which nothing is known count only when there are no others.
+func notInForce(groups []policy.Group) verdict {
+	rank := func(g policy.Group) (known, size int) {
+		if g.Reason != v1alpha1.ReasonUnknown {
+			known = 1
+		}
+		return known, len(g.Queues)
+	}
+	worst := slices.MaxFunc(groups, func(a, b policy.Group) int {
+		knownA, sizeA := rank(a)
+		knownB, sizeB := rank(b)
+		return cmp.Or(cmp.Compare(knownA, knownB), cmp.Compare(sizeA, sizeB))
+	})
+	message := fmt.Sprintf("%d queues, as %q: %s", len(worst.Queues), worst.Queues[0], worst.Message)
+	if worst.Reason == v1alpha1.ReasonUnknown {
+		return unknown(worst.Reason, message)
+	}
+	return no(worst.Reason, message)
+}
+
 // setDecision compares the day of quorumDecision.by with today, both UTC.
 func setDecision(s setter, p *v1alpha1.QueuePolicy, now time.Time) {
-	decision := p.Spec.QuorumDecision
-	if decision == nil {
+	decision, mode := p.Spec.QuorumDecision, p.Spec.Replication.Mode
+	if decision == nil || mode != v1alpha1.HATwo && mode != v1alpha1.HAThree {
 		s.drop(v1alpha1.ConditionQuorumDecisionDue)
 		return
 	}

@@ -100,8 +100,7 @@ func nodesReady(in Cluster) verdict {
 		return no(v1alpha1.ReasonNodesStarting, "the nodes are not created yet")
 	}
 	ready := readyPods(in.Pods)
-	rolling := set.Status.ObservedGeneration < set.Generation || set.Status.UpdatedReplicas < wanted ||
-		set.Status.CurrentRevision != set.Status.UpdateRevision
+	rolling := set.Status.ObservedGeneration < set.Generation || set.Status.CurrentRevision != set.Status.UpdateRevision
 	switch waiting := waitingContainers(in.Pods); {
 	case ready < wanted && waiting != "":
 		return no(v1alpha1.ReasonNodeNotReady, fmt.Sprintf("%d of %d nodes ready; %s", ready, wanted, waiting))
@@ -156,14 +155,22 @@ func alarmsClear(b Broker) verdict {
 	if !b.Asked || b.Err != nil {
 		return unknown(v1alpha1.ReasonUnknown, "the broker was not asked or did not answer")
 	}
-	var alarms []string
+	var alarms, silent []string
 	for _, node := range b.Nodes {
 		for _, alarm := range alarmsOf(node) {
 			alarms = append(alarms, alarm+" of "+node.Name)
 		}
+		if node.MemoryAlarm == nil || node.DiskAlarm == nil {
+			silent = append(silent, node.Name)
+		}
 	}
-	if len(alarms) > 0 {
+	switch {
+	case len(alarms) > 0:
 		return no(v1alpha1.ReasonAlarm, "publishers to every node are blocked by an alarm: "+strings.Join(alarms, ", "))
+	case len(b.Nodes) == 0:
+		return unknown(v1alpha1.ReasonUnknown, "the broker names no node")
+	case len(silent) > 0:
+		return unknown(v1alpha1.ReasonUnknown, "the broker does not say whether there is an alarm of "+strings.Join(silent, ", "))
 	}
 	return yes(v1alpha1.ReasonAsExpected, "no memory or disk alarm")
 }
@@ -194,8 +201,10 @@ func tuned(in Cluster) verdict {
 		return no(v1alpha1.ReasonNotInForce, strings.Join(wrong, "; "))
 	case len(silent) > 0:
 		return unknown(v1alpha1.ReasonWaitingForNode, "not every node reports "+strings.Join(silent, ", "))
-	case len(in.Tuning.Warnings) > 0:
+	case len(in.Tuning.Warnings) > 0 && (in.Tuning.CPULimit == nil || in.Tuning.MemoryLimit == nil):
 		return yes(v1alpha1.ReasonNoLimit, strings.Join(in.Tuning.Warnings, "; "))
+	case len(in.Tuning.Warnings) > 0:
+		return yes(v1alpha1.ReasonAsExpected, strings.Join(in.Tuning.Warnings, "; "))
 	}
 	return yes(v1alpha1.ReasonAsExpected, "every node has the values of status.tuning")
 }
