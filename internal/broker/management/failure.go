@@ -35,7 +35,7 @@ func failure(op string, got answer) error {
 	case got.status == http.StatusNotFound && own:
 		return fail(broker.NotFound, reason)
 	case got.status == http.StatusNotFound || got.status == http.StatusMethodNotAllowed && !own:
-		return fail(broker.Unavailable, fmt.Sprintf("status %d without the broker's own answer: is the path rewritten on the way (path escaping broken by a proxy)?", got.status))
+		return fail(broker.Unavailable, fmt.Sprintf("status %d without the broker's own answer: path escaping broken by a proxy?", got.status))
 	case (got.status == http.StatusBadRequest || got.status == http.StatusMethodNotAllowed) && own:
 		return fail(broker.Invalid, reason)
 	case got.status >= 300 && got.status < 400:
