@@ -42,8 +42,8 @@ func (r *QueuePolicyReconciler) Reconcile(ctx context.Context, request ctrl.Requ
 	if !object.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, &object, cluster)
 	}
-	if added, err := r.Writer.AddFinalizer(ctx, &object, v1alpha1.FinalizerQueuePolicy); added || err != nil {
-		return ctrl.Result{}, quietConflict(err)
+	if err := r.Writer.AddFinalizer(ctx, &object, v1alpha1.FinalizerQueuePolicy); err != nil {
+		return afterWrite(err)
 	}
 	outcome := status.Policy{Object: &object, Owned: object.Status.Owned}
 	if cluster == nil {
@@ -139,7 +139,7 @@ func (r *QueuePolicyReconciler) report(ctx context.Context, p *v1alpha1.QueuePol
 	next := status.ForPolicy(outcome, r.Now())
 	written, err := r.Writer.PolicyStatus(ctx, p, next)
 	if err != nil {
-		return ctrl.Result{}, quietConflict(err)
+		return afterWrite(err)
 	}
 	if outcome.Done && outcome.Change.Verb == policy.Put {
 		reason, kind := "PolicyWritten", corev1.EventTypeNormal

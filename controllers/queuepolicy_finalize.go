@@ -30,7 +30,7 @@ func (r *QueuePolicyReconciler) finalize(ctx context.Context, p *v1alpha1.QueueP
 		return r.blocked(ctx, p, decision.Why)
 	}
 	if err := r.Writer.RemoveFinalizer(ctx, p, v1alpha1.FinalizerQueuePolicy); err != nil {
-		return ctrl.Result{}, quietConflict(err)
+		return afterWrite(err)
 	}
 	r.Events.Eventf(p, nil, eventTypeOf(decision), decision.Event, "DeletePolicy", "policy %q in vhost %q: %s",
 		p.BrokerPolicyName(), p.Spec.VHost, decision.Why)
@@ -70,7 +70,7 @@ func (r *QueuePolicyReconciler) blocked(ctx context.Context, p *v1alpha1.QueuePo
 		Unasked: &status.Problem{Reason: v1alpha1.ReasonPending, Message: "being deleted"},
 	}, r.Now())
 	if _, err := r.Writer.PolicyStatus(ctx, p, next); err != nil {
-		return ctrl.Result{}, quietConflict(err)
+		return afterWrite(err)
 	}
 	waited := r.Now().Sub(p.DeletionTimestamp.Time)
 	return ctrl.Result{RequeueAfter: jitter(min(max(time.Second, waited/2), r.PollInterval))}, nil

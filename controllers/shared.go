@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
@@ -19,13 +20,16 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1)
 }
 
-// quietConflict drops the error of a write that lost against a newer version of the object: the informer brings that
-// version, and with it another pass.
-func quietConflict(err error) error {
+// cacheDelay is how soon a pass that read an outdated object is repeated.
+const cacheDelay = 200 * time.Millisecond
+
+// afterWrite is the end of a pass whose last write went as err says. A write that lost against a newer version of the
+// object is no error: the informer has that version in a moment, and the pass is repeated with it.
+func afterWrite(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
-		return nil
+		return ctrl.Result{RequeueAfter: jitter(cacheDelay)}, nil
 	}
-	return err
+	return ctrl.Result{}, err
 }
 
 // announce says in an event that an object became ready, stopped being so, or is unready for another reason.

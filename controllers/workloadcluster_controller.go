@@ -65,8 +65,8 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 	if !cluster.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, &cluster, seen)
 	}
-	if added, err := r.Writer.AddFinalizer(ctx, &cluster, v1alpha1.FinalizerWorkloadCluster); added || err != nil {
-		return ctrl.Result{}, quietConflict(err)
+	if err := r.Writer.AddFinalizer(ctx, &cluster, v1alpha1.FinalizerWorkloadCluster); err != nil {
+		return afterWrite(err)
 	}
 	settings := tuning.Decide(cluster.Spec)
 	changed, problem, err := r.reconcileObjects(ctx, &cluster, seen, settings)
@@ -132,7 +132,7 @@ func (r *WorkloadClusterReconciler) report(ctx context.Context, c *v1alpha1.Work
 	before := c.Status.Conditions
 	written, err := r.Writer.ClusterStatus(ctx, c, next)
 	if err != nil {
-		return ctrl.Result{}, quietConflict(err)
+		return afterWrite(err)
 	}
 	if len(changed) > 0 {
 		r.Events.Eventf(c, nil, corev1.EventTypeNormal, "Applied", "Apply", "applied %s", strings.Join(changed, ", "))
@@ -158,18 +158,18 @@ func (r *WorkloadClusterReconciler) finalize(ctx context.Context, c *v1alpha1.Wo
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if told > 0 {
-		return ctrl.Result{RequeueAfter: kubeletDelay}, nil
+	if left := kubeletDelay - r.Now().Sub(c.DeletionTimestamp.Time); told > 0 || len(seen.Pods) > 0 && left > 0 {
+		return ctrl.Result{RequeueAfter: max(left, time.Second)}, nil
 	}
 	r.Connector.Forget(string(c.UID))
-	return ctrl.Result{}, quietConflict(r.Writer.RemoveFinalizer(ctx, c, v1alpha1.FinalizerWorkloadCluster))
+	return afterWrite(r.Writer.RemoveFinalizer(ctx, c, v1alpha1.FinalizerWorkloadCluster))
 }
 
 const (
 	// unreadyInterval is how soon a cluster that is not ready is looked at again.
 	unreadyInterval = 3 * time.Second
-	// kubeletDelay is how long the kubelet takes to show a pod its new annotations.
-	kubeletDelay = 3 * time.Second
+	// kubeletDelay is how long the kubelet may take to show a pod its new annotations; the deletion's time is in whole seconds.
+	kubeletDelay = 4 * time.Second
 )
 
 // SetupWithManager registers the reconciler.

@@ -108,8 +108,8 @@ const (
 
 // ResourceLimits are the limits of each node.
 //
-// +kubebuilder:validation:XValidation:rule="quantity(self.cpu).compareTo(quantity('50m')) >= 0",message="limits.cpu is less than 50m: RabbitMQ does not start"
-// +kubebuilder:validation:XValidation:rule="quantity(self.memory).compareTo(quantity('256Mi')) >= 0",message="limits.memory is less than 256Mi: RabbitMQ does not start"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || quantity(self.cpu).compareTo(quantity('50m')) >= 0",message="limits.cpu is less than 50m: RabbitMQ does not start"
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || quantity(self.memory).compareTo(quantity('256Mi')) >= 0",message="limits.memory is less than 256Mi: RabbitMQ does not start"
 type ResourceLimits struct {
 	// CPU of each node; Erlang gets as many schedulers as it has whole CPUs.
 	// +kubebuilder:default="2"
@@ -132,7 +132,7 @@ type ResourceRequests struct {
 
 // StorageSpec is the volume of each node.
 //
-// +kubebuilder:validation:XValidation:rule="quantity(self.size).compareTo(quantity(oldSelf.size)) == 0",message="storage.size cannot change yet: create a second WorkloadCluster and move the queues"
+// +kubebuilder:validation:XValidation:rule="has(self.size) == has(oldSelf.size) && (!has(self.size) || quantity(self.size).compareTo(quantity(oldSelf.size)) == 0)",message="storage.size cannot change yet: create a second WorkloadCluster and move the queues"
 // +kubebuilder:validation:XValidation:rule="has(self.className) == has(oldSelf.className) && (!has(self.className) || self.className == oldSelf.className)",message="storage.className cannot change: volumes keep their class; create a second WorkloadCluster and move the queues"
 type StorageSpec struct {
 	// Size of each node's volume.
@@ -237,7 +237,7 @@ type ErlangSpec struct {
 
 // SchedulersSpec says how many schedulers run.
 //
-// +kubebuilder:validation:XValidation:rule="(self.mode == 'Fixed') == has(self.count)",message="count goes with mode Fixed, and only with it"
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Fixed') == has(self.count)",message="count goes with mode Fixed, and only with it"
 type SchedulersSpec struct {
 	// Mode: FromCPULimit takes the whole CPUs of the limit (at least 1), Fixed takes count.
 	// +kubebuilder:default=FromCPULimit

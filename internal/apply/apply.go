@@ -45,25 +45,24 @@ func (w Writer) Objects(ctx context.Context, plan desired.Plan) (changed []strin
 	return changed, nil
 }
 
-// AddFinalizer puts the finalizer on an object, and says whether it had to. The object's version guards the write, so
-// that nothing is added to an object that somebody began to delete.
-func (w Writer) AddFinalizer(ctx context.Context, object client.Object, finalizer string) (added bool, err error) {
+// AddFinalizer puts the finalizer on an object that does not have it. The object's version guards the write, so that
+// nothing is added to an object that somebody began to delete.
+func (w Writer) AddFinalizer(ctx context.Context, object client.Object, finalizer string) error {
 	return w.patchMetadata(ctx, object, func(o client.Object) bool { return controllerutil.AddFinalizer(o, finalizer) })
 }
 
 // RemoveFinalizer takes the finalizer off an object that may be gone already.
 func (w Writer) RemoveFinalizer(ctx context.Context, object client.Object, finalizer string) error {
-	_, err := w.patchMetadata(ctx, object, func(o client.Object) bool { return controllerutil.RemoveFinalizer(o, finalizer) })
-	return client.IgnoreNotFound(err)
+	return client.IgnoreNotFound(w.patchMetadata(ctx, object, func(o client.Object) bool { return controllerutil.RemoveFinalizer(o, finalizer) }))
 }
 
-func (w Writer) patchMetadata(ctx context.Context, object client.Object, change func(client.Object) bool) (bool, error) {
+func (w Writer) patchMetadata(ctx context.Context, object client.Object, change func(client.Object) bool) error {
 	before := object.DeepCopyObject().(client.Object)
 	if !change(object) {
-		return false, nil
+		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	return true, w.Client.Patch(ctx, object, patch, client.FieldOwner(FieldManager))
+	return w.Client.Patch(ctx, object, patch, client.FieldOwner(FieldManager))
 }
 
 // ClusterStatus writes the status if it differs, and says whether it did.
