@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/warren-mq/warren/hack/local/internal/host"
 	"github.com/warren-mq/warren/hack/local/internal/proc"
@@ -24,6 +25,12 @@ func Down(name string) error {
 }
 
 func (c *Cluster) remove() error {
+	// The kernel needs seconds to end a node: let it end all of them at the same time.
+	for _, n := range c.Nodes {
+		if err := n.Process.Signal(syscall.SIGKILL); err != nil {
+			return err
+		}
+	}
 	for _, n := range c.Nodes {
 		if err := c.stopNode(n); err != nil {
 			return err

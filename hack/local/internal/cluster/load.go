@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/warren-mq/warren/hack/local/internal/images"
@@ -28,12 +29,7 @@ func Load(builder tools.Builder, name, archive string) error {
 		return fmt.Errorf("cluster %s is not running: start it with `up --name %s`", name, name)
 	}
 	return progress.Step("importing "+filepath.Base(archive), func() error {
-		for _, n := range c.Nodes {
-			if err := c.importInto(builder, n, archive); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.importEach(builder, c.Nodes, archive)
 	})
 }
 
@@ -41,21 +37,40 @@ func Load(builder tools.Builder, name, archive string) error {
 // restarts, and a file says which.
 func (c *Cluster) importAll(builder tools.Builder, archives []images.Archive) error {
 	for _, archive := range archives {
+		marker := func(n Node) string {
+			return filepath.Join(c.nodeDir(n.Number), "images", strings.ReplaceAll(archive.Path, "/", "_"))
+		}
+		var lacking []Node
 		for _, n := range c.Nodes {
-			marker := filepath.Join(c.nodeDir(n.Number), "images", strings.NewReplacer("/", "_").Replace(archive.Path))
-			if _, err := os.Stat(marker); err == nil {
-				continue
+			if _, err := os.Stat(marker(n)); err != nil {
+				lacking = append(lacking, n)
 			}
-			what := fmt.Sprintf("importing %s into %s", archive.Tags[0], n.Name())
-			if err := progress.Step(what, func() error { return c.importInto(builder, n, archive.Path) }); err != nil {
-				return err
-			}
-			if err := state.WriteFile(marker, nil, 0o644); err != nil {
+		}
+		if len(lacking) == 0 {
+			continue
+		}
+		what := fmt.Sprintf("importing %s into %d node(s)", archive.Tags[0], len(lacking))
+		if err := progress.Step(what, func() error { return c.importEach(builder, lacking, archive.Path) }); err != nil {
+			return err
+		}
+		for _, n := range lacking {
+			if err := state.WriteFile(marker(n), nil, 0o644); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// importEach imports one archive into several nodes at the same time: most of the time is waiting for the disk.
+func (c *Cluster) importEach(builder tools.Builder, nodes []Node, archive string) error {
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		all.Go(func() { errs[i] = c.importInto(builder, n, archive) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // importInto imports one archive into one node, waiting for its containerd to listen.

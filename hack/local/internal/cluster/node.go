@@ -185,6 +185,9 @@ disabled_plugins = [
 [grpc]
   address = "/run/containerd/containerd.sock"
 
+[plugins."io.containerd.metadata.v1.bolt"]
+  no_sync = true
+
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = %q
 

@@ -1,0 +1,44 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/warren-mq/warren/hack/local/internal/rabbit"
+)
+
+func TestEveryListenerIsOnLoopback(t *testing.T) {
+	rec := record{
+		Broker: Broker{Name: "x", Username: "u", Password: "p"},
+		Ports:  ports{AMQP: 1001, Management: 1002, Prometheus: 1003, Dist: 1004, EPMD: 1005},
+	}
+	text := configuration(rec)
+	for _, line := range []string{
+		"listeners.tcp.local = 127.0.0.1:1001",
+		"management.tcp.ip = 127.0.0.1", "management.tcp.port = 1002",
+		"prometheus.tcp.ip = 127.0.0.1", "prometheus.tcp.port = 1003",
+		"default_user = u", "default_pass = p",
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("configuration lacks %q", line)
+		}
+	}
+	env := environment(rec, rabbit.Built{Version: "4.3.6"})
+	for _, entry := range []string{"RABBITMQ_NODENAME=x@localhost", "RABBITMQ_DIST_PORT=1004", "ERL_EPMD_PORT=1005", "ERL_EPMD_ADDRESS=127.0.0.1"} {
+		if !slices.Contains(env, entry) {
+			t.Errorf("environment lacks %q", entry)
+		}
+	}
+}
+
+func TestFreePortsDiffer(t *testing.T) {
+	found, err := freePorts(20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(found)
+	if len(slices.Compact(found)) != 20 {
+		t.Errorf("ports repeat: %v", found)
+	}
+}
