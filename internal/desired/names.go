@@ -30,7 +30,7 @@ const (
 	component = "rabbitmq"
 )
 
-// StatefulSetName, and the client Service's, is the cluster's own name.
+// StatefulSetName is the cluster's own name, as that of the client Service is.
 func StatefulSetName(cluster string) string { return cluster }
 
 // ClientServiceName is the Service through which clients connect.

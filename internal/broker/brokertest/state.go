@@ -1,6 +1,7 @@
 package brokertest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,12 +11,31 @@ import (
 // vhost is the content of one vhost.
 type vhost struct {
 	queues   map[string]*queue
+	sorted   []string // names of queues, nil after a change
 	policies map[string]broker.Policy
 	operator map[string]broker.Policy
 }
 
 func newVHost() *vhost {
 	return &vhost{queues: map[string]*queue{}, policies: map[string]broker.Policy{}, operator: map[string]broker.Policy{}}
+}
+
+func (v *vhost) put(q *queue) {
+	v.queues[q.name] = q
+	v.sorted = nil
+}
+
+func (v *vhost) remove(name string) {
+	delete(v.queues, name)
+	v.sorted = nil
+}
+
+// names of the queues, sorted once per change: a test lists thousands of queues page by page.
+func (v *vhost) names() []string {
+	if v.sorted == nil {
+		v.sorted = slices.Sorted(maps.Keys(v.queues))
+	}
+	return v.sorted
 }
 
 // queue is a queue and what is in force on it.
@@ -69,7 +89,7 @@ func (s *Server) AddQueue(q broker.Queue) {
 			*into = *from
 		}
 	}
-	s.vhosts[q.VHost].queues[q.Name] = made
+	s.vhosts[q.VHost].put(made)
 	s.applyTo(s.vhosts[q.VHost], made)
 }
 
@@ -78,7 +98,7 @@ func (s *Server) RemoveQueue(vhost, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.vhosts[vhost]; v != nil {
-		delete(v.queues, name)
+		v.remove(name)
 	}
 }
 
@@ -129,7 +149,7 @@ func (s *Server) Policies(vhost string) []broker.Policy {
 	return sortedPolicies(v.policies)
 }
 
-// SetSynchronised(false) leaves mirrors that come from now on out of sync; SetSynchronised(true) brings all in sync.
+// SetSynchronised leaves mirrors that come from now on out of sync when off, and brings all in sync when on.
 func (s *Server) SetSynchronised(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
