@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -172,7 +173,7 @@ func (s *Server) definitionFault(definition map[string]any) string {
 	}
 	known := s.caps.PolicyKeys()
 	var unknown []string
-	for _, key := range slices.Sorted(keysOf(definition)) {
+	for _, key := range slices.Sorted(maps.Keys(definition)) {
 		if !slices.Contains(known, key) {
 			unknown = append(unknown, fmt.Sprintf("{<<%q>>,%s}", key, erlang(definition[key])))
 		}
@@ -180,22 +181,12 @@ func (s *Server) definitionFault(definition map[string]any) string {
 	if len(unknown) > 0 {
 		return fmt.Sprintf("[%s] are not recognised policy settings", strings.Join(unknown, ","))
 	}
-	for _, key := range slices.Sorted(keysOf(definition)) {
+	for _, key := range slices.Sorted(maps.Keys(definition)) {
 		if strings.Contains(faults[0], fmt.Sprintf("%q", key)) {
 			return fmt.Sprintf("%s is not a valid %s", erlang(definition[key]), strings.ReplaceAll(key, "-", " "))
 		}
 	}
 	return faults[0]
-}
-
-func keysOf(m map[string]any) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for key := range m {
-			if !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 // readObject reads a body that must be one JSON object; an empty one counts as {}.
@@ -227,7 +218,7 @@ func erlang(value any) string {
 		return "[" + strings.Join(parts, ",") + "]"
 	case map[string]any:
 		var parts []string
-		for _, key := range slices.Sorted(keysOf(v)) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			parts = append(parts, fmt.Sprintf("<<%q>> => %s", key, erlang(v[key])))
 		}
 		return "#{" + strings.Join(parts, ",") + "}"

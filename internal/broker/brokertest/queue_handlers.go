@@ -22,19 +22,14 @@ func (s *Server) listQueues(r exchange) (reply, *refusal) {
 		slices.Sort(vhosts)
 	}
 	see := s.viewOf(r)
-	var names []listed
-	for _, vhost := range vhosts {
-		for name, q := range s.vhosts[vhost].queues {
-			names = append(names, listed{vhost, name, q})
+	var queues []listed
+	for _, name := range vhosts {
+		v := s.vhosts[name]
+		for _, queue := range v.names() {
+			queues = append(queues, listed{name, queue, v.queues[queue]})
 		}
 	}
-	slices.SortFunc(names, func(a, b listed) int {
-		if c := strings.Compare(a.vhost, b.vhost); c != 0 {
-			return c
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	return s.paged(r, names, see)
+	return s.paged(r, queues, see)
 }
 
 func (s *Server) getQueue(r exchange) (reply, *refusal) {
@@ -65,7 +60,7 @@ func (s *Server) deleteQueue(r exchange) (reply, *refusal) {
 	if v.queues[r.names[1]] == nil {
 		return reply{}, notFound
 	}
-	delete(v.queues, r.names[1])
+	v.remove(r.names[1])
 	return reply{status: http.StatusNoContent}, nil
 }
 
@@ -95,7 +90,7 @@ func (s *Server) putQueue(r exchange) (reply, *refusal) {
 		}
 		return reply{status: http.StatusNoContent}, nil
 	}
-	v.queues[made.name] = made
+	v.put(made)
 	s.applyTo(v, made)
 	return reply{status: http.StatusCreated}, nil
 }

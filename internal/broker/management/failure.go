@@ -19,31 +19,40 @@ type complaint struct {
 // failure turns an answer that is not success into an error. Status codes alone prove nothing, since proxies and
 // load balancers use the same ones: what is said of an object or of a request must come in the broker's own JSON.
 func failure(op string, got answer) error {
-	said, own := complaintOf(got.body)
-	reason := said.sentence()
-	fail := func(kind broker.ErrorKind, reason string) error {
-		return &broker.Error{Kind: kind, Op: op, Reason: reason}
+	kind, reason := foreignFailure(got.status)
+	if said, own := complaintOf(got.body); own {
+		kind, reason = said.failure(got.status)
 	}
+	return &broker.Error{Kind: kind, Op: op, Reason: reason}
+}
+
+// foreignFailure is what a status means without the broker's own JSON.
+func foreignFailure(status int) (broker.ErrorKind, string) {
 	switch {
-	case got.status == http.StatusUnauthorized || got.status == http.StatusForbidden:
-		if reason == "" {
-			reason = "the broker refused the credentials"
-		}
-		return fail(broker.Unauthorized, reason)
-	case got.status == http.StatusNotFound && own && said.hidesObject():
-		return fail(broker.Unauthorized, "the user may not access this virtual host (the broker answers 404 to say so)")
-	case got.status == http.StatusNotFound && own:
-		return fail(broker.NotFound, reason)
-	case got.status == http.StatusNotFound || got.status == http.StatusMethodNotAllowed && !own:
-		return fail(broker.Unavailable, fmt.Sprintf("status %d without the broker's own answer: path escaping broken by a proxy?", got.status))
-	case (got.status == http.StatusBadRequest || got.status == http.StatusMethodNotAllowed) && own:
-		return fail(broker.Invalid, reason)
-	case got.status >= 300 && got.status < 400:
-		return fail(broker.Unavailable, fmt.Sprintf("status %d: redirects are not followed, the URL must name the management API itself", got.status))
-	case own:
-		return fail(broker.Unavailable, fmt.Sprintf("status %d: %s", got.status, reason))
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return broker.Unauthorized, "the broker refused the credentials"
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+		return broker.Unavailable, fmt.Sprintf("status %d without the broker's own answer: path escaping broken by a proxy?", status)
+	case status >= 300 && status < 400:
+		return broker.Unavailable, fmt.Sprintf("status %d: redirects are not followed, the URL must name the management API itself", status)
 	}
-	return fail(broker.Unavailable, fmt.Sprintf("status %d without the broker's own answer", got.status))
+	return broker.Unavailable, fmt.Sprintf("status %d without the broker's own answer", status)
+}
+
+// failure is what a status means with the broker's own JSON.
+func (c complaint) failure(status int) (broker.ErrorKind, string) {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return broker.Unauthorized, c.sentence()
+	case http.StatusNotFound:
+		if c.hidesObject() {
+			return broker.Unauthorized, "the user may not access this virtual host (the broker answers 404 to say so)"
+		}
+		return broker.NotFound, c.sentence()
+	case http.StatusBadRequest, http.StatusMethodNotAllowed:
+		return broker.Invalid, c.sentence()
+	}
+	return broker.Unavailable, fmt.Sprintf("status %d: %s", status, c.sentence())
 }
 
 func complaintOf(body []byte) (complaint, bool) {
