@@ -20,6 +20,7 @@ func testNames(t *testing.T, s *subject) {
 			t.Error(err)
 		}
 	})
+	t.Run("D1-vhost-named-detailed", func(t *testing.T) { testVHostNamedDetailed(t, s) })
 	t.Run("D2-queues", func(t *testing.T) { testQueueNames(t, s) })
 	t.Run("D2-policies", func(t *testing.T) { testPolicyNames(t, s) })
 	t.Run("D2-names-that-the-API-cannot-address-are-refused", func(t *testing.T) { testUnaddressable(t, s) })
@@ -142,4 +143,25 @@ func testLineBreaks(t *testing.T, s *subject) {
 		t.Errorf("the broker made %q of it", got)
 	}
 	s.wantKind(t, client.DeleteQueue(ctx, vhost, "tail\n"), broker.NotFound)
+}
+
+// testVHostNamedDetailed: since 3.13 its list of queues is that of all vhosts. No queue of others may be taken for its own.
+func testVHostNamedDetailed(t *testing.T, s *subject) {
+	ctx, client := context.Background(), s.client(t)
+	const name = "detailed"
+	must(t, client.PutVHost(ctx, name))
+	t.Cleanup(func() { must(t, client.DeleteVHost(ctx, name)) })
+	must(t, client.PutQueue(ctx, broker.Queue{VHost: name, Name: "own", Durable: true}))
+	must(t, client.PutQueue(ctx, broker.Queue{VHost: s.vhost(t, client, ""), Name: "other", Durable: true}))
+	if queue, err := client.Queue(ctx, name, "own"); err != nil || queue.VHost != name {
+		t.Errorf("one queue: got %+v, %v", queue, err)
+	}
+	queues, err := client.Queues(ctx, name)
+	if s.caps.MembershipReconciliation { // both came with 3.13
+		s.wantKind(t, err, broker.Invalid)
+		return
+	}
+	if err != nil || len(queues) != 1 || queues[0].Name != "own" {
+		t.Errorf("got %+v, %v", queues, err)
+	}
 }

@@ -11,6 +11,9 @@ import (
 
 func (s *Server) listQueues(r exchange) (reply, *refusal) {
 	vhosts := r.names
+	if len(vhosts) == 1 && vhosts[0] == "detailed" && !s.mirrors {
+		vhosts = nil // /api/queues/detailed is a resource of its own since 3.13
+	}
 	if len(vhosts) == 1 {
 		if _, refused := s.vhostOf(vhosts[0]); refused != nil {
 			return reply{}, refused

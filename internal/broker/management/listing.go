@@ -148,11 +148,21 @@ func (c *client) auxiliary(ctx context.Context, op, vhost string, query url.Valu
 // checkVHost: an answer about another vhost must not be taken for the one that was asked about.
 func checkVHost(op, vhost string, items []queueReply) error {
 	for i := range items {
-		if items[i].VHost != vhost {
+		switch {
+		case items[i].VHost == vhost:
+		case vhost == "detailed":
+			return refused(op, "since 3.13 the management API takes this vhost's name for its list of the queues of all vhosts")
+		default:
 			return misdirected(op, items[i].VHost)
 		}
 	}
 	return nil
+}
+
+// misdirected is an answer about another vhost than the one asked about.
+func misdirected(op, vhost string) error {
+	return &broker.Error{Kind: broker.Unavailable, Op: op,
+		Reason: fmt.Sprintf("the answer is about vhost %q: path escaping broken by a proxy?", vhost)}
 }
 
 func listOp(vhost string) string { return fmt.Sprintf("list queues of vhost %q", vhost) }

@@ -93,9 +93,3 @@ func (c *client) DeletePolicy(ctx context.Context, vhost, name string) error {
 	})
 	return err
 }
-
-// misdirected is an answer about another vhost than the one asked about.
-func misdirected(op, vhost string) error {
-	return &broker.Error{Kind: broker.Unavailable, Op: op,
-		Reason: fmt.Sprintf("the answer is about vhost %q: path escaping broken by a proxy?", vhost)}
-}
