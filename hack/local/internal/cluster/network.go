@@ -47,10 +47,23 @@ func (c *Cluster) ensureBridge() error {
 		return err
 	}
 	return errors.Join(
+		ip("link set dev %s alias %s", bridge, c.Dir),
 		ip("address add %s/%d dev %s", c.Slot.Host(), c.Slot.Nodes().Bits(), bridge),
 		ip("link set %s up", bridge),
 		c.forwarding(true),
 	)
+}
+
+// slotOfBridge finds the slot of a cluster by the alias of its bridge, for a state file that is lost; -1 if
+// there is no bridge.
+func slotOfBridge(dir string) Slot {
+	for slot := Slot(0); slot < Slots; slot++ {
+		alias, err := os.ReadFile("/sys/class/net/" + slot.Bridge() + "/ifalias")
+		if err == nil && strings.TrimSpace(string(alias)) == dir {
+			return slot
+		}
+	}
+	return -1
 }
 
 // removeBridge removes the bridge; its addresses and routes go with it.

@@ -57,6 +57,7 @@ func root() (string, error) {
 }
 
 // open locks a cluster's name and reads its state; a cluster that does not exist has no nodes and slot -1.
+// A cluster whose state file was lost keeps the slot of its bridge.
 func open(name string) (*Cluster, func(), error) {
 	if err := state.CheckName(name); err != nil {
 		return nil, nil, err
@@ -90,6 +91,9 @@ func read(name string) (*Cluster, error) {
 	err = state.Read(c.path("cluster.json"), &c.State)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w (if the file is damaged, remove it and run `down --name %s`)", err, name)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		c.Slot = slotOfBridge(c.Dir)
 	}
 	if c.Processes == nil {
 		c.Processes = map[string]Process{}
