@@ -8,7 +8,7 @@ import (
 
 func TestDefaultNameIsValidAndDiffersByPath(t *testing.T) {
 	seen := map[string]string{}
-	for _, checkout := range []string{"/work/main", "/home/me/main", "/home/me/Warren Checkout (2)", "/", "/ä", "/x/a-very-long-folder-name-indeed"} {
+	for _, checkout := range []string{"/home/you/main", "/home/me/main", "/home/me/Warren Checkout (2)", "/", "/ä", "/x/a-very-long-folder-name-indeed"} {
 		name := DefaultName(checkout)
 		if err := CheckName(name); err != nil {
 			t.Errorf("%s: %v", checkout, err)
