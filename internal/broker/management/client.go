@@ -32,6 +32,8 @@ type call struct {
 	path   path
 	query  url.Values
 	body   any
+	// long: the broker answers only after work that grows with the number of queues.
+	long bool
 }
 
 // answer is the broker's own answer.
@@ -48,7 +50,7 @@ func (c *client) do(ctx context.Context, request call) ([]byte, error) {
 	if err := c.proveEscapingBefore(ctx, request); err != nil {
 		return nil, err
 	}
-	got, err := c.send(ctx, request.op, request.method, request.path.onto(c.base, request.query), request.body)
+	got, err := c.send(ctx, request, request.path.onto(c.base, request.query))
 	if err != nil {
 		return nil, err
 	}
@@ -79,17 +81,21 @@ func decode(op string, body []byte, out any) error {
 }
 
 // send makes one HTTP request with its own time limit. Only a missing or unusable answer is an error here.
-func (c *client) send(ctx context.Context, op, method string, address *url.URL, body any) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
+func (c *client) send(ctx context.Context, what call, address *url.URL) (answer, error) {
+	limit := c.options.CallTimeout
+	if what.long {
+		limit = c.options.ListTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	request, err := newRequest(ctx, method, address, body)
+	request, err := newRequest(ctx, what.method, address, what.body)
 	if err != nil {
-		return answer{}, refused(op, "the request cannot be written as JSON: "+err.Error())
+		return answer{}, refused(what.op, "the request cannot be written as JSON: "+err.Error())
 	}
 	request.SetBasicAuth(c.target.Username, c.target.Password)
-	c.options.OnRequest(method, c.target.Key)
+	c.options.OnRequest(what.method, c.target.Key)
 	defer c.pool.afterUse()
-	return exchange(c.pool.http, op, request, c.options)
+	return exchange(c.pool.http, what.op, request, limit, c.options.MaxResponse)
 }
 
 func newRequest(ctx context.Context, method string, address *url.URL, body any) (*http.Request, error) {
@@ -113,20 +119,20 @@ func newRequest(ctx context.Context, method string, address *url.URL, body any) 
 	return request, nil
 }
 
-// exchange sends request and reads the bounded answer.
-func exchange(client *http.Client, op string, request *http.Request, options Options) (answer, error) {
+// exchange sends request and reads an answer of at most most bytes. limit is the one that the request's context has.
+func exchange(client *http.Client, op string, request *http.Request, limit time.Duration, most int64) (answer, error) {
 	response, err := client.Do(request)
 	if err != nil {
-		return answer{}, unreachable(op, err, options.CallTimeout)
+		return answer{}, unreachable(op, err, limit)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, options.MaxResponse+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	if err != nil {
-		return answer{}, unreachable(op, err, options.CallTimeout)
+		return answer{}, unreachable(op, err, limit)
 	}
-	if int64(len(body)) > options.MaxResponse {
+	if int64(len(body)) > most {
 		return answer{}, &broker.Error{Kind: broker.Unavailable, Op: op,
-			Reason: fmt.Sprintf("the answer is larger than %d bytes", options.MaxResponse)}
+			Reason: fmt.Sprintf("the answer is larger than %d bytes", most)}
 	}
 	return answer{status: response.StatusCode, body: body}, nil
 }

@@ -105,15 +105,14 @@ func newPool(options Options, roots *x509.CertPool) *pool {
 		p.transport = &http.Transport{
 			// No proxy from the environment: brokers are reached inside the cluster, and a proxy that decodes
 			// %2F would send calls to other objects.
-			Proxy:                 nil,
-			DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:   5 * time.Second,
-			MaxConnsPerHost:       8, // a broker serves few management requests at a time
-			MaxIdleConnsPerHost:   2,
-			IdleConnTimeout:       90 * time.Second,
-			ResponseHeaderTimeout: options.CallTimeout,
-			ForceAttemptHTTP2:     false,
+			Proxy:               nil,
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout: 5 * time.Second,
+			MaxConnsPerHost:     8, // a broker serves few management requests at a time
+			MaxIdleConnsPerHost: 2,
+			IdleConnTimeout:     90 * time.Second,
+			ForceAttemptHTTP2:   false,
 		}
 		network = p.transport
 	}

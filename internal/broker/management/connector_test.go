@@ -161,6 +161,17 @@ func TestSlowAnswersEnd(t *testing.T) {
 	}
 }
 
+// The broker deletes the queues of a vhost before it answers.
+func TestDeletingAVHostMayTakeLonger(t *testing.T) {
+	server := brokertest.New(t, brokertest.V4)
+	server.AddVHost("v")
+	server.Slow(100 * time.Millisecond)
+	client := clientOf(t, server, management.Options{CallTimeout: 10 * time.Millisecond, ListTimeout: time.Minute})
+	if err := client.DeleteVHost(t.Context(), "v"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOnRequestSeesEveryRequest(t *testing.T) {
 	server := brokertest.New(t, brokertest.V4)
 	var seen []string

@@ -35,9 +35,13 @@ func (c *client) PutVHost(ctx context.Context, name string) error {
 	return err
 }
 
-// DeleteVHost implements broker.Declarer. It removes all queues and policies of the vhost.
+// DeleteVHost implements broker.Declarer. It removes all queues and policies of the vhost, one by one before it
+// answers (over 10 s for 1200 queues on a busy host), so it has the time limit of a listing. It may be repeated.
 func (c *client) DeleteVHost(ctx context.Context, name string) error {
-	_, err := c.do(ctx, call{op: fmt.Sprintf("delete vhost %q", name), method: http.MethodDelete, path: at("vhosts").named(name)})
+	_, err := c.do(ctx, call{
+		op: fmt.Sprintf("delete vhost %q", name), method: http.MethodDelete,
+		path: at("vhosts").named(name), long: true,
+	})
 	return err
 }
 

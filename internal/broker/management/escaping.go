@@ -37,7 +37,7 @@ func (c *client) doubtEscapingAfter(ctx context.Context, request call, err error
 func (c *client) proveEscaping(ctx context.Context, op string) error {
 	c.proved.Store(false)
 	probe := &url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: "/api/whoami", RawPath: "/api%2Fwhoami"}
-	got, err := c.send(ctx, op, http.MethodGet, probe, nil)
+	got, err := c.send(ctx, call{op: op, method: http.MethodGet}, probe)
 	if err != nil {
 		return err
 	}

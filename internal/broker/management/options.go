@@ -9,7 +9,7 @@ import (
 type Options struct {
 	// CallTimeout bounds one HTTP request with its answer; 0 means 10 s.
 	CallTimeout time.Duration
-	// ListTimeout bounds a whole listing with all its pages and restarts; 0 means 60 s.
+	// ListTimeout bounds a whole listing with all its pages and restarts, and the deletion of a vhost; 0 means 60 s.
 	ListTimeout time.Duration
 	// MaxResponse bounds the body of one answer in bytes; 0 means 32 MiB. A page of 500 queues is under 1 MiB.
 	MaxResponse int64

@@ -30,7 +30,7 @@ func (c *connector) Runtime(ctx context.Context, address string) (broker.Runtime
 	request.Host = base.Host
 	request.Header.Set("Accept", "text/plain; version=0.0.4")
 	c.options.OnRequest(http.MethodGet, "")
-	got, err := exchange(c.runtime.http, op, request, c.options)
+	got, err := exchange(c.runtime.http, op, request, c.options.CallTimeout, c.options.MaxResponse)
 	if err != nil {
 		return broker.Runtime{}, err
 	}
