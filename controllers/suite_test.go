@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -47,6 +49,7 @@ const (
 var (
 	kube    client.Client
 	brokers = fakeNetwork{servers: map[string]*brokertest.Server{}}
+	writes  = writeLog{byNamespace: map[string][]string{}}
 	now     = clock{}
 )
 
@@ -87,10 +90,14 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
+	writer, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return 1, err
+	}
 	connector := brokertest.Network(brokers.route, management.Options{CallTimeout: 2 * time.Second})
 	options := controllers.Options{
 		Reader:        observe.Reader{Cached: manager.GetClient(), Direct: manager.GetAPIReader(), Connector: connector},
-		Writer:        apply.Writer{Client: manager.GetClient()},
+		Writer:        apply.Writer{Client: writes.watch(writer)},
 		Connector:     connector,
 		Events:        manager.GetEventRecorder("warren"),
 		Now:           now.get,
@@ -156,6 +163,45 @@ func (n *fakeNetwork) set(namespace, cluster string, server *brokertest.Server) 
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.servers[namespace+"/"+cluster] = server
+}
+
+// writeLog remembers every write that the reconcilers send, whether it changes anything or not.
+type writeLog struct {
+	mu          sync.Mutex
+	byNamespace map[string][]string
+}
+
+func (l *writeLog) add(verb string, object interface{ GetNamespace() string }) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byNamespace[object.GetNamespace()] = append(l.byNamespace[object.GetNamespace()], fmt.Sprintf("%s %T", verb, object))
+}
+
+func (l *writeLog) of(namespace string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.byNamespace[namespace])
+}
+
+func (l *writeLog) watch(c client.WithWatch) client.Client {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			l.add("apply", object.(interface{ GetNamespace() string }))
+			return c.Apply(ctx, object, options...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			l.add("patch", object)
+			return c.Patch(ctx, object, patch, options...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			l.add("delete", object)
+			return c.Delete(ctx, object, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			l.add("patch "+name, object)
+			return c.SubResource(name).Patch(ctx, object, patch, options...)
+		},
+	})
 }
 
 // newNamespace makes a namespace of the test's own.

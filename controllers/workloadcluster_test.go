@@ -83,7 +83,11 @@ func TestSteadyStateWritesNothing(t *testing.T) {
 	server := startCluster(t, c, brokertest.V4)
 	before, cluster := children(t, c), c.ResourceVersion
 	server.ForgetRequests()
+	sent := len(writes.of(c.Namespace))
 	throughout(t, "nothing is written", func() error {
+		if all := writes.of(c.Namespace); len(all) > sent {
+			return fmt.Errorf("writes sent: %v", all[sent:])
+		}
 		must(t, get(t, c.Namespace, c.Name, c))
 		if c.ResourceVersion != cluster {
 			return fmt.Errorf("the WorkloadCluster was written: %+v", c.Status)
