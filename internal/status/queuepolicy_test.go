@@ -1,0 +1,238 @@
+package status
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/policy"
+)
+
+// inForceEverywhere is a policy that is in force on four queues, changed by edits.
+func inForceEverywhere(edits ...func(*Policy)) Policy {
+	in := Policy{
+		Object: &v1alpha1.QueuePolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "messaging", Name: "orders", Generation: 2},
+			Spec:       v1alpha1.QueuePolicySpec{VHost: "/", Pattern: "^orders", Replication: v1alpha1.ReplicationSpec{Mode: v1alpha1.HATwo}},
+		},
+		Owned:    &v1alpha1.OwnedPolicy{ClusterUID: "uid", VHost: "/", Name: "orders"},
+		Standing: policy.Standing{Owner: true},
+		Change:   policy.Change{Verb: policy.Keep, Why: "the broker has the policy as it should be"},
+		Done:     true,
+		Effect:   &policy.Effect{Matched: ptr(4), InForce: 4},
+	}
+	for _, edit := range edits {
+		edit(&in)
+	}
+	return in
+}
+
+func groups(g ...policy.Group) func(*Policy) {
+	return func(in *Policy) {
+		in.Effect.NotInForce = g
+		for _, group := range g {
+			in.Effect.InForce -= len(group.Queues)
+		}
+	}
+}
+
+func group(reason string, queues ...string) policy.Group {
+	return policy.Group{Reason: reason, Message: "because of " + reason, Queues: queues}
+}
+
+func unasked(reason string) func(*Policy) {
+	return func(in *Policy) {
+		in.Unasked, in.Standing, in.Effect, in.Done = &Problem{Reason: reason, Message: "not asked"}, policy.Standing{}, nil, false
+	}
+}
+
+func refused(in *Policy) {
+	in.Refused = &Problem{Reason: v1alpha1.ReasonUnsupportedByServer, Message: "use Quorum"}
+	in.Standing, in.Effect, in.Done = policy.Standing{}, nil, false
+}
+
+func loses(reason string) func(*Policy) {
+	return func(in *Policy) {
+		in.Standing, in.Owned, in.Effect, in.Done = policy.Standing{Reason: reason, Message: "somebody else has it"}, nil, nil, false
+	}
+}
+
+func pending(in *Policy) {
+	in.Done, in.Effect, in.Change = false, nil, policy.Change{Verb: policy.Put, Why: "about to be written"}
+}
+
+func unevaluated(in *Policy) { in.Effect.Matched = nil }
+
+func TestConditionsOfAPolicy(t *testing.T) {
+	type expected struct {
+		status metav1.ConditionStatus
+		reason string
+	}
+	yes := func(reason string) expected { return expected{metav1.ConditionTrue, reason} }
+	no := func(reason string) expected { return expected{metav1.ConditionFalse, reason} }
+	unknown := func(reason string) expected { return expected{metav1.ConditionUnknown, reason} }
+	const expectedReason = v1alpha1.ReasonAsExpected
+	for _, c := range []struct {
+		name                                        string
+		edit                                        func(*Policy)
+		accepted, conflict, inSync, inForce, summed expected
+	}{
+		{"in force everywhere", func(*Policy) {},
+			yes(expectedReason), no(v1alpha1.ReasonNoConflict), yes(expectedReason), yes(expectedReason), yes(v1alpha1.ReasonReady)},
+		{"about to be written", pending,
+			yes(expectedReason), no(v1alpha1.ReasonNoConflict), no(v1alpha1.ReasonPending), unknown(v1alpha1.ReasonPending), no(v1alpha1.ReasonPending)},
+		{"some queues have it not yet", groups(group(v1alpha1.ReasonSynchronising, "orders.1")),
+			yes(expectedReason), no(v1alpha1.ReasonNoConflict), yes(expectedReason), no(v1alpha1.ReasonSynchronising), no(v1alpha1.ReasonSynchronising)},
+		{"the largest group speaks", groups(group(v1alpha1.ReasonBelowTargetSize, "orders.1"), group(v1alpha1.ReasonMaskedByPriority, "orders.2", "orders.3")),
+			yes(expectedReason), no(v1alpha1.ReasonNoConflict), yes(expectedReason), no(v1alpha1.ReasonMaskedByPriority), no(v1alpha1.ReasonMaskedByPriority)},
+		{"G2: what is not known speaks last", groups(group(v1alpha1.ReasonSynchronising, "orders.1"), group(v1alpha1.ReasonUnknown, "orders.2", "orders.3")),
+			yes(expectedReason), no(v1alpha1.ReasonNoConflict), yes(expectedReason), no(v1alpha1.ReasonSynchronising), no(v1alpha1.ReasonSynchronising)},
+		{"G2: not known is neither in force nor not", groups(group(v1alpha1.ReasonUnknown, "orders.2")),
+			yes(expectedReason), no(v1alpha1.ReasonNoConflict), yes(expectedReason), unknown(v1alpha1.ReasonUnknown), unknown(v1alpha1.ReasonUnknown)},
+		{"C3: a pattern that only the broker can evaluate", unevaluated,
+			yes(expectedReason), no(v1alpha1.ReasonNoConflict), yes(expectedReason), unknown(v1alpha1.ReasonCannotEvaluate), yes(v1alpha1.ReasonCannotEvaluate)},
+		{"C7: refused", refused,
+			no(v1alpha1.ReasonUnsupportedByServer), unknown(v1alpha1.ReasonUnknown), no(v1alpha1.ReasonUnsupportedByServer), unknown(v1alpha1.ReasonPending), no(v1alpha1.ReasonUnsupportedByServer)},
+		{"E4: another QueuePolicy has it", loses(v1alpha1.ReasonOtherQueuePolicy),
+			yes(expectedReason), yes(v1alpha1.ReasonOtherQueuePolicy), no(v1alpha1.ReasonPending), unknown(v1alpha1.ReasonPending), no(v1alpha1.ReasonOtherQueuePolicy)},
+		{"E4: somebody made it by hand", loses(v1alpha1.ReasonForeignPolicy),
+			yes(expectedReason), yes(v1alpha1.ReasonForeignPolicy), no(v1alpha1.ReasonPending), unknown(v1alpha1.ReasonPending), no(v1alpha1.ReasonForeignPolicy)},
+		{"D5: nothing is concluded from a 401", unasked(v1alpha1.ReasonAuthFailed),
+			unknown(v1alpha1.ReasonAuthFailed), unknown(v1alpha1.ReasonUnknown), unknown(v1alpha1.ReasonAuthFailed), unknown(v1alpha1.ReasonAuthFailed), unknown(v1alpha1.ReasonAuthFailed)},
+		{"no cluster", unasked(v1alpha1.ReasonClusterNotFound),
+			unknown(v1alpha1.ReasonClusterNotFound), unknown(v1alpha1.ReasonUnknown), unknown(v1alpha1.ReasonClusterNotFound), unknown(v1alpha1.ReasonClusterNotFound), unknown(v1alpha1.ReasonClusterNotFound)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := ForPolicy(inForceEverywhere(c.edit), noon).Conditions
+			for kind, want := range map[string]expected{
+				v1alpha1.ConditionAccepted: c.accepted, v1alpha1.ConditionConflict: c.conflict, v1alpha1.ConditionInSync: c.inSync,
+				v1alpha1.ConditionInForce: c.inForce, v1alpha1.ConditionReady: c.summed,
+			} {
+				expectCondition(t, got, kind, want.status, want.reason, "")
+			}
+		})
+	}
+}
+
+func TestCountsOfAPolicy(t *testing.T) {
+	got := ForPolicy(inForceEverywhere(func(in *Policy) { in.Effect.Matched, in.Effect.InForce = ptr(9), 9 },
+		groups(group(v1alpha1.ReasonSynchronising, "q1", "q2", "q3", "q4"), group(v1alpha1.ReasonUnknown, "q5"))), noon)
+	want := &v1alpha1.PolicyQueues{Matched: ptr(int32(9)), InForce: 4, NotInForce: []v1alpha1.QueueGroup{
+		{Reason: v1alpha1.ReasonSynchronising, Count: 4, Examples: []string{"q1", "q2", "q3"}, Message: "because of Synchronising"},
+		{Reason: v1alpha1.ReasonUnknown, Count: 1, Examples: []string{"q5"}, Message: "because of Unknown"},
+	}}
+	if got.InForce != "4/9" || !reflect.DeepEqual(got.Queues, want) {
+		t.Errorf("%q, %+v", got.InForce, got.Queues)
+	}
+	expectCondition(t, got.Conditions, v1alpha1.ConditionInForce, metav1.ConditionFalse, v1alpha1.ReasonSynchronising, `4 queues, as "q1": because of Synchronising`)
+}
+
+// C3: "cannot preview" is never "0 queues"; queues that were not looked at are not counted at all.
+func TestUnknownCountsAreNotZero(t *testing.T) {
+	got := ForPolicy(inForceEverywhere(unevaluated), noon)
+	if got.InForce != "4/?" || got.Queues.Matched != nil {
+		t.Errorf("%q, %+v", got.InForce, got.Queues)
+	}
+	got = ForPolicy(inForceEverywhere(unasked(v1alpha1.ReasonUnreachable)), noon)
+	if got.InForce != "" || got.Queues != nil {
+		t.Errorf("%q, %+v though no queue was read", got.InForce, got.Queues)
+	}
+}
+
+// Days begin and end in UTC; the day itself is still in time.
+func TestTheQuorumDecisionIsDueTheDayAfter(t *testing.T) {
+	at := func(text string) time.Time {
+		when, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when
+	}
+	by := func(day string, mode v1alpha1.ReplicationMode) func(*Policy) {
+		return func(in *Policy) {
+			in.Object.Spec.Replication.Mode = mode
+			in.Object.Spec.QuorumDecision = &v1alpha1.QuorumDecision{By: day, Owner: "team-payments"}
+		}
+	}
+	for _, c := range []struct {
+		name, now string
+		edit      func(*Policy)
+		status    metav1.ConditionStatus // "": no such condition
+		reason    string
+		says      string
+	}{
+		{"long before", "2027-01-01T00:00:00Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, "by 2027-09-30"},
+		{"the last second of the day", "2027-09-30T23:59:59Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"the first second of the next", "2027-10-01T00:00:00Z", by("2027-09-30", v1alpha1.HAThree), metav1.ConditionTrue, v1alpha1.ReasonDatePassed, `owner "team-payments"`},
+		{"the next day in the east is still the day", "2027-10-01T01:59:59+02:00", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"the day in the west is the next already", "2027-09-30T20:00:00-04:00", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionTrue, v1alpha1.ReasonDatePassed, ""},
+		{"a leap day", "2028-02-29T23:59:59Z", by("2028-02-29", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"no day", "2027-09-30T00:00:00Z", by("2027-02-30", v1alpha1.HATwo), metav1.ConditionUnknown, v1alpha1.ReasonInvalidSpec, "2027-02-30"},
+		{"nothing to decide", "2027-10-01T00:00:00Z", func(*Policy) {}, "", "", ""},
+		{"decided: the queues are not mirrored any more", "2027-10-01T00:00:00Z", by("2027-09-30", v1alpha1.ReplicationQuorum), "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := inForceEverywhere(c.edit)
+			in.Object.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionQuorumDecisionDue, Status: metav1.ConditionTrue, Reason: "Before"}}
+			got := ForPolicy(in, at(c.now)).Conditions
+			if c.status == "" {
+				if left := meta.FindStatusCondition(got, v1alpha1.ConditionQuorumDecisionDue); left != nil {
+					t.Errorf("%+v is left", left)
+				}
+				return
+			}
+			expectCondition(t, got, v1alpha1.ConditionQuorumDecisionDue, c.status, c.reason, c.says)
+			expectCondition(t, got, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
+		})
+	}
+}
+
+// E2: what holds an object that is being deleted is said, and no longer than it holds.
+func TestABlockedDeletionIsSaid(t *testing.T) {
+	in := inForceEverywhere(func(in *Policy) { in.DeletionBlocked = "connection refused" })
+	in.Object.Status = ForPolicy(in, noon)
+	expectCondition(t, in.Object.Status.Conditions, v1alpha1.ConditionDeletionBlocked, metav1.ConditionTrue, v1alpha1.ReasonPending, "connection refused")
+	in.DeletionBlocked = ""
+	if got := meta.FindStatusCondition(ForPolicy(in, noon).Conditions, v1alpha1.ConditionDeletionBlocked); got != nil {
+		t.Errorf("%+v is left", got)
+	}
+}
+
+// E4: the status records what is owned, and forgets what is not.
+func TestOwnershipIsRecorded(t *testing.T) {
+	if got := ForPolicy(inForceEverywhere(), noon).Owned; got == nil || got.Name != "orders" {
+		t.Errorf("owned %+v", got)
+	}
+	in := inForceEverywhere(loses(v1alpha1.ReasonOtherQueuePolicy))
+	in.Object.Status.Owned = &v1alpha1.OwnedPolicy{Name: "orders"}
+	if got := ForPolicy(in, noon).Owned; got != nil {
+		t.Errorf("a loser still records %+v", got)
+	}
+}
+
+// E6: a pass that sees the same as before has nothing to write, whenever it is.
+func TestTheSameOutcomeIsTheSameStatus(t *testing.T) {
+	for i, edit := range []func(*Policy){func(*Policy) {}, pending, refused, unevaluated, loses(v1alpha1.ReasonForeignPolicy), unasked(v1alpha1.ReasonUnreachable),
+		groups(group(v1alpha1.ReasonSynchronising, "a"), group(v1alpha1.ReasonUnknown, "b"))} {
+		t.Run(fmt.Sprintf("E6: %d", i), func(t *testing.T) {
+			in := inForceEverywhere(edit)
+			first := ForPolicy(in, noon)
+			in.Object.Status = first
+			if second := ForPolicy(in, noon.Add(time.Hour)); !reflect.DeepEqual(first, second) {
+				t.Errorf("%+v\nbecame %+v", first, second)
+			}
+		})
+	}
+}
+
+func TestAnEmptyPolicyIsNoPanic(t *testing.T) {
+	got := ForPolicy(Policy{Object: &v1alpha1.QueuePolicy{}}, noon)
+	if meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionReady) {
+		t.Error("a policy of which nothing is known is ready")
+	}
+}
