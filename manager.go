@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
@@ -41,6 +43,12 @@ type managerFlags struct {
 	concurrency                  int
 	debug                        bool
 }
+
+// brokerRequests shows that a steady state only reads.
+var brokerRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "warren_broker_requests_total",
+	Help: "Requests sent to brokers, by HTTP method.",
+}, []string{"method"})
 
 func managerCommand() *cobra.Command {
 	var f managerFlags
@@ -89,7 +97,13 @@ func runManager(ctx context.Context, f managerFlags) error {
 	if err != nil {
 		return err
 	}
-	connector := management.NewConnector(management.Options{CallTimeout: f.brokerTimeout})
+	if err := metrics.Registry.Register(brokerRequests); err != nil {
+		return err
+	}
+	connector := management.NewConnector(management.Options{
+		CallTimeout: f.brokerTimeout,
+		OnRequest:   func(method, _ string) { brokerRequests.WithLabelValues(method).Inc() },
+	})
 	options := controllers.Options{
 		Reader:        observe.Reader{Cached: manager.GetClient(), Direct: manager.GetAPIReader(), Connector: connector},
 		Writer:        apply.Writer{Client: manager.GetClient()},

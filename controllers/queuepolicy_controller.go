@@ -93,7 +93,7 @@ func (r *QueuePolicyReconciler) pass(ctx context.Context, p *v1alpha1.QueuePolic
 		outcome.Refused = problemOf(err, p)
 		return nil
 	}
-	outcome.Standing = policy.Judge(mine, rivals, have, p.Spec.Adopt)
+	outcome.Standing = policy.Judge(mine, rivals, have, p.Spec.Adopt || policy.Same(want, have))
 	if !outcome.Standing.Owner {
 		outcome.Owned = nil
 		return nil

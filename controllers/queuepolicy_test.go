@@ -302,6 +302,25 @@ func TestForeignPolicyIsNotTouched(t *testing.T) {
 	}
 }
 
+// E5: a QueuePolicy that is created again finds the policy that an earlier one left, and takes it over when it is the same.
+func TestRecreatedPolicyFindsWhatIsThere(t *testing.T) {
+	c := newCluster(newNamespace(t), "runtime", "4.3")
+	server := startCluster(t, c, brokertest.V4)
+	kept := func(p *v1alpha1.QueuePolicy) { p.Spec.DeletionPolicy = v1alpha1.RetainOnDelete }
+	p := newPolicy(c, "limits", kept)
+	must(t, kube.Create(t.Context(), p))
+	readyPolicy(t, p)
+	must(t, kube.Delete(t.Context(), p))
+	gonePolicy(t, p)
+	server.ForgetRequests()
+	again := newPolicy(c, "limits", kept)
+	must(t, kube.Create(t.Context(), again))
+	readyPolicy(t, again)
+	if n := server.Writes(); n != 0 {
+		t.Errorf("%d writes for a policy that is as it should be", n)
+	}
+}
+
 // D1, D2: names reach the broker byte for byte.
 func TestAwkwardNames(t *testing.T) {
 	c := newCluster(newNamespace(t), "runtime", "4.3")

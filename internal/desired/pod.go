@@ -124,6 +124,8 @@ func environment(in Input) []corev1.EnvVar {
 		{Name: "RABBITMQ_USE_LONGNAME", Value: "true"},
 		{Name: "RABBITMQ_ENABLED_PLUGINS_FILE", Value: pluginsFolder + "/" + keyPlugins},
 		{Name: "RABBITMQ_LOGS", Value: "-"},
+		// Versions before 4.0 open a log of upgrades besides; the image's own folder for it is read-only here.
+		{Name: "RABBITMQ_LOG_BASE", Value: homeFolder + "/log"},
 		// Later flags win over the image's own, so this variable adds and replaces nothing else.
 		{Name: "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", Value: erlangFlags(in)},
 	}

@@ -27,6 +27,9 @@ func Resolve(c *v1alpha1.WorkloadCluster, template string) (Resolved, []string) 
 	resolved, err := resolveImage(c.Spec, template)
 	if err != nil {
 		faults = append(faults, err.Error())
+	} else if runs, err := broker.ParseVersion(c.Status.Version); err == nil && runs.Line() != resolved.Capabilities.Version.Line() {
+		faults = append(faults, fmt.Sprintf("the cluster runs RabbitMQ %s, and moving it to %s is not supported: create a second WorkloadCluster and move the queues",
+			runs, resolved.Capabilities.Version))
 	}
 	return resolved, append(faults, figureFaults(c.Spec)...)
 }

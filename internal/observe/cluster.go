@@ -105,8 +105,14 @@ func (r Reader) Unseen(ctx context.Context, c *v1alpha1.WorkloadCluster, wanted 
 		if _, seen := live[key]; seen {
 			continue
 		}
-		there := object.DeepCopyObject().(desired.Object)
-		err := r.Direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: key.Name}, there)
+		gvk := object.GetObjectKind().GroupVersionKind()
+		empty, err := scheme.New(gvk)
+		if err != nil {
+			return err
+		}
+		there := empty.(client.Object)
+		err = r.Direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: key.Name}, there)
+		there.GetObjectKind().SetGroupVersionKind(gvk)
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:

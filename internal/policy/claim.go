@@ -45,7 +45,7 @@ type Standing struct {
 
 // Judge decides whether mine is the owner among all claims on the same policy (mine may be among others). The order is
 // total and stable: who owns already, then who was created first, then by name. A policy in the broker that no claim
-// owns was made by somebody else and is taken only with adopt.
+// owns was made by somebody else, or by a QueuePolicy that is no more; it is taken only with adopt.
 func Judge(mine Claim, others []Claim, have *broker.Policy, adopt bool) Standing {
 	claims := []Claim{mine}
 	handedOver := false

@@ -71,6 +71,12 @@ func diff(want, have broker.Policy) []string {
 	return out
 }
 
+// Same tells whether the broker has just what is wanted. Taking over such a policy overwrites nothing: it is how objects
+// that were pruned and created again, or that belong to a cluster restored from its volumes, find their policies.
+func Same(want broker.Policy, have *broker.Policy) bool {
+	return have != nil && len(diff(want, *have)) == 0
+}
+
 // Find is the policy called name in a listing, or nil.
 func Find(policies []broker.Policy, name string) *broker.Policy {
 	for i := range policies {
