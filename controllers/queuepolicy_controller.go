@@ -108,7 +108,7 @@ func (r *QueuePolicyReconciler) pass(ctx context.Context, p *v1alpha1.QueuePolic
 	if err := r.carryOut(ctx, api, outcome); err != nil || outcome.Refused != nil {
 		return err
 	}
-	queues, err := api.Queues(ctx, p.Spec.VHost)
+	queues, err := api.Queues(ctx, p.Spec.VHost, broker.WithoutCounts)
 	if err != nil {
 		return err
 	}
