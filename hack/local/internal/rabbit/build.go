@@ -116,12 +116,8 @@ func build(line Line, dir string) error {
 
 // debootstrap installs a minimal Debian with RabbitMQ into a folder.
 func debootstrap(suite, root, log string) error {
-	args := []string{"--variant=minbase", "--include=rabbitmq-server,ca-certificates", suite, root}
-	mirror := os.Getenv("DEBIAN_MIRROR")
-	if mirror == "" {
-		mirror = "http://deb.debian.org/debian"
-	}
-	args = append(args, mirror)
+	// Without a mirror of the user's, debootstrap takes the one that it comes with.
+	args := []string{"--variant=minbase", "--include=rabbitmq-server,ca-certificates", suite, root, os.Getenv("DEBIAN_MIRROR")}
 	// A release younger than this machine's debootstrap has no script of its own; that of sid fits.
 	const scripts = "/usr/share/debootstrap/scripts/"
 	if _, err := os.Stat(scripts + suite); err != nil {
@@ -144,8 +140,8 @@ func debootstrap(suite, root, log string) error {
 	if err := cmd.Run(); err != nil {
 		said, _ := os.ReadFile(log)
 		lines := strings.Split(strings.TrimSpace(string(said)), "\n")
-		return fmt.Errorf("debootstrap %s: %w (is %s reachable? set DEBIAN_MIRROR for another archive)\n%s",
-			suite, err, mirror, strings.Join(lines[max(0, len(lines)-15):], "\n"))
+		return fmt.Errorf("debootstrap %s: %w (is Debian's archive reachable? set DEBIAN_MIRROR for another one)\n%s",
+			suite, err, strings.Join(lines[max(0, len(lines)-15):], "\n"))
 	}
 	return nil
 }
