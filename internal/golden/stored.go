@@ -1,7 +1,9 @@
 package golden
 
 import (
+	"fmt"
 	"os"
+	"sync"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -11,6 +13,31 @@ import (
 // CustomResourceDefinition at crd. A field that the Go type does not have is an error.
 func Stored(t testing.TB, manifest []byte, crd string, object any) {
 	t.Helper()
+	schema, err := schemaOf(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value any
+	if err := yaml.Unmarshal(manifest, &value); err != nil {
+		t.Fatal(err)
+	}
+	setDefaults(value, schema)
+	full, err := yaml.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(full, object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// schemas that were read, by file: reading one takes far longer than using it.
+var schemas sync.Map
+
+func schemaOf(crd string) (map[string]any, error) {
+	if schema, ok := schemas.Load(crd); ok {
+		return schema.(map[string]any), nil
+	}
 	var definition struct {
 		Spec struct {
 			Versions []struct {
@@ -22,26 +49,17 @@ func Stored(t testing.TB, manifest []byte, crd string, object any) {
 	}
 	text, err := os.ReadFile(crd)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := yaml.Unmarshal(text, &definition); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if len(definition.Spec.Versions) != 1 {
-		t.Fatalf("%s has %d versions, want 1", crd, len(definition.Spec.Versions))
+	if n := len(definition.Spec.Versions); n != 1 {
+		return nil, fmt.Errorf("%s has %d versions, want 1", crd, n)
 	}
-	var value any
-	if err := yaml.Unmarshal(manifest, &value); err != nil {
-		t.Fatal(err)
-	}
-	setDefaults(value, definition.Spec.Versions[0].Schema.OpenAPIV3Schema)
-	full, err := yaml.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(full, object); err != nil {
-		t.Fatal(err)
-	}
+	schema := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+	schemas.Store(crd, schema)
+	return schema, nil
 }
 
 // setDefaults sets what is absent, parents before children, as structural schemas do.

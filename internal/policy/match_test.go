@@ -35,6 +35,7 @@ func TestMatcher(t *testing.T) {
 		{"C3: \\v is a class to the broker", `\v`, "a", false, false},
 		{"C3: {,3} is a count since 4.3's Erlang only", `^a{,3}b$`, "aab", false, false},
 		{"C3: { 1, 3 } as well", `^a{ 1, 3 }b$`, "aab", false, false},
+		{"C3: { 2 } as well", `^a{ 2 }b$`, "aab", false, false},
 		{"C3: {1,3} is one everywhere", `^a{1,3}b$`, "aab", true, true},
 		{"C3: back references", `(a)\1`, "aa", false, false},
 		{"D2: quoted", `^\Qa+b\E$`, "a+b", true, true},
