@@ -133,3 +133,23 @@ func TestCarryOver(t *testing.T) {
 		})
 	}
 }
+
+// The schema sees the version but not an image's tag, so the running line is compared here.
+func TestARunningClusterKeepsItsLine(t *testing.T) {
+	for _, c := range []struct {
+		name, image, runs, says string
+	}{
+		{"another patch", "mq:4.3.7", "4.3.6", ""},
+		{"another line", "mq:4.3.6", "4.2.3", "the cluster runs RabbitMQ 4.2.3"},
+		{"nothing runs yet", "mq:4.3.6", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, faults := Resolve(read(t, "minimal", func(w *v1alpha1.WorkloadCluster) {
+				w.Spec.Version, w.Spec.Image, w.Status.Version = "", c.image, c.runs
+			}), template)
+			if (c.says == "") != (len(faults) == 0) || !strings.Contains(strings.Join(faults, ""), c.says) {
+				t.Errorf("faults %q, want %q", faults, c.says)
+			}
+		})
+	}
+}

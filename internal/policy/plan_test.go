@@ -60,3 +60,24 @@ func TestFind(t *testing.T) {
 		t.Errorf("names are not folded: %v", got)
 	}
 }
+
+// E5: a policy that is just as wanted may be taken over, since nothing is overwritten; any difference may not.
+func TestSame(t *testing.T) {
+	want := broker.Policy{VHost: "/", Name: "p", Pattern: "^a", ApplyTo: broker.ApplyToQueues, Priority: 1, Definition: map[string]any{"max-length": int64(5)}}
+	for name, c := range map[string]struct {
+		have *broker.Policy
+		same bool
+	}{
+		"E5: absent":             {nil, false},
+		"E5: in another form":    {&broker.Policy{Name: "p", Pattern: "^a", ApplyTo: broker.ApplyToQueues, Priority: 1, Definition: map[string]any{"max-length": 5.0}}, true},
+		"E5: another priority":   {&broker.Policy{Name: "p", Pattern: "^a", ApplyTo: broker.ApplyToQueues, Priority: 2, Definition: want.Definition}, false},
+		"E5: a key more":         {&broker.Policy{Name: "p", Pattern: "^a", ApplyTo: broker.ApplyToQueues, Priority: 1, Definition: map[string]any{"max-length": int64(5), "expires": int64(2)}}, false},
+		"E5: definition unknown": {&broker.Policy{Name: "p", Pattern: "^a", ApplyTo: broker.ApplyToQueues, Priority: 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Same(want, c.have); got != c.same {
+				t.Errorf("same: %v, want %v", got, c.same)
+			}
+		})
+	}
+}
