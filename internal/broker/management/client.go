@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -143,7 +144,7 @@ func unreachable(op string, err error, limit time.Duration) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err // without method and URL: op says it in words
 	}
-	reason := strings.TrimSpace(err.Error())
+	reason := strings.TrimSpace(withoutSource(err))
 	switch {
 	case errors.Is(err, context.Canceled):
 		reason = "the caller gave up"
@@ -151,4 +152,20 @@ func unreachable(op string, err error, limit time.Duration) error {
 		reason = fmt.Sprintf("no answer in time (the limit of one call is %s)", limit)
 	}
 	return &broker.Error{Kind: broker.Unavailable, Op: op, Reason: reason, Err: err}
+}
+
+// withoutSource is the text of a network error without the port that this side happened to have: the text goes into a
+// condition, and one that differs at every poll would be written at every poll.
+func withoutSource(err error) string {
+	var lookup *net.DNSError
+	var operation *net.OpError
+	switch {
+	case errors.As(err, &lookup) && lookup.IsTimeout:
+		return fmt.Sprintf("lookup %s: the name server does not answer", lookup.Name)
+	case errors.As(err, &lookup):
+		return fmt.Sprintf("lookup %s: %s", lookup.Name, lookup.Err)
+	case errors.As(err, &operation) && operation.Addr != nil:
+		return fmt.Sprintf("%s %s: %s", operation.Op, operation.Addr, operation.Err)
+	}
+	return err.Error()
 }

@@ -1,6 +1,7 @@
 package management
 
 import (
+	"net"
 	"strings"
 	"testing"
 
@@ -49,5 +50,42 @@ func TestStatusAndBodyToKind(t *testing.T) {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
+	}
+}
+
+// An error's text goes into conditions: it may not differ from one poll to the next.
+func TestNetworkErrorsReadTheSameEachTime(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			// A reset instead of a clean end: the client's error then names both ends.
+			_ = connection.(*net.TCPConn).SetLinger(0)
+			_ = connection.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close() })
+	texts := map[string]bool{}
+	for range 5 {
+		api, err := NewConnector(Options{}).Connect(broker.Target{Key: "reset", URL: "http://" + listener.Addr().String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = api.Overview(t.Context())
+		if broker.KindOf(err) != broker.Unavailable {
+			t.Fatalf("got %v", err)
+		}
+		texts[err.Error()] = true
+	}
+	for text := range texts {
+		if strings.Contains(text, "->") {
+			t.Errorf("%q names the port of this side", text)
+		}
 	}
 }
