@@ -123,8 +123,6 @@ func runManager(ctx context.Context, f managerFlags) error {
 	return manager.Start(ctx)
 }
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update
-
 func newManager(f managerFlags) (ctrl.Manager, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -175,7 +176,8 @@ func (r *QueuePolicyReconciler) comeBack(outcome status.Policy, next v1alpha1.Qu
 
 // problemOf says what an error means for the policy.
 func problemOf(err error, p *v1alpha1.QueuePolicy) *status.Problem {
-	if refusal, ok := err.(*policy.Refusal); ok {
+	var refusal *policy.Refusal
+	if errors.As(err, &refusal) {
 		return &status.Problem{Reason: refusal.Reason, Message: refusal.Message}
 	}
 	reason := v1alpha1.ReasonUnreachable

@@ -92,8 +92,8 @@ func TestFaults(t *testing.T) {
 		return broker.KindOf(err)
 	}
 	server.FailNext(2, http.StatusServiceUnavailable)
-	if kind() != broker.Unavailable || kind() != broker.Unavailable || kind() != "" {
-		t.Error("FailNext(2) did not fail twice")
+	if first, second, third := kind(), kind(), kind(); first != broker.Unavailable || second != broker.Unavailable || third != "" {
+		t.Errorf("FailNext(2) gave %q, %q, %q", first, second, third)
 	}
 	for name, c := range map[string]struct {
 		set  func(bool)
