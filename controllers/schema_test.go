@@ -134,6 +134,7 @@ func TestQueuePolicySchema(t *testing.T) {
 		{"unknown mode", func(p *v1alpha1.QueuePolicy) { p.Spec.Replication.Mode = "HAAll" }, "replication.mode"},
 		{"singular applyTo", func(p *v1alpha1.QueuePolicy) { p.Spec.ApplyTo = "Queue" }, "applyTo"},
 		{"empty pattern", func(p *v1alpha1.QueuePolicy) { p.Spec.Pattern = "" }, "pattern"},
+		{"pattern longer than the broker takes", func(p *v1alpha1.QueuePolicy) { p.Spec.Pattern = strings.Repeat("a", 1025) }, "pattern"},
 		{"no cluster", func(p *v1alpha1.QueuePolicy) { p.Spec.ClusterRef.Name = "" }, "clusterRef.name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
