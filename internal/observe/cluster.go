@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -60,11 +59,43 @@ func (r Reader) Cluster(ctx context.Context, c *v1alpha1.WorkloadCluster) (Clust
 	out.Pods = pods.Items
 	slices.SortFunc(out.Pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	out.StatefulSet, _ = out.Live[desired.Key{Kind: "StatefulSet", Name: desired.StatefulSetName(c.Name)}].(*appsv1.StatefulSet)
-	out.Identity.Cookie, _ = out.Live[desired.Key{Kind: "Secret", Name: desired.CookieSecretName(c.Name)}].(*corev1.Secret)
-	out.Identity.Admin, _ = out.Live[desired.Key{Kind: "Secret", Name: desired.AdminSecretName(c.Name)}].(*corev1.Secret)
 	var err error
-	out.Identity.HasNodes, err = r.hasNodes(ctx, c, out.StatefulSet)
+	out.Identity, err = r.identity(ctx, c, out)
 	return out, err
+}
+
+// identity asks the API server for what the informers do not have: a pass may come before they have what the last one
+// made, and Secrets that are taken for absent would be made anew under the nodes that use them.
+func (r Reader) identity(ctx context.Context, c *v1alpha1.WorkloadCluster, seen Cluster) (desired.Identity, error) {
+	var out desired.Identity
+	for name, into := range map[string]**corev1.Secret{
+		desired.CookieSecretName(c.Name): &out.Cookie,
+		desired.AdminSecretName(c.Name):  &out.Admin,
+	} {
+		if *into, _ = seen.Live[desired.Key{Kind: "Secret", Name: name}].(*corev1.Secret); *into != nil {
+			continue
+		}
+		var secret corev1.Secret
+		found, err := r.direct(ctx, c, name, &secret)
+		if err != nil {
+			return desired.Identity{}, err
+		}
+		if found {
+			*into = &secret
+		}
+	}
+	var err error
+	out.HasNodes, err = r.hasNodes(ctx, c, seen.StatefulSet)
+	return out, err
+}
+
+// direct asks the API server for one object.
+func (r Reader) direct(ctx context.Context, c *v1alpha1.WorkloadCluster, name string, into client.Object) (found bool, err error) {
+	err = r.Direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, into)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get %T %s: %w", into, name, err)
+	}
+	return err == nil, nil
 }
 
 func (r Reader) live(ctx context.Context, c *v1alpha1.WorkloadCluster, list client.ObjectList, into map[desired.Key]desired.Object) error {
@@ -89,8 +120,16 @@ func (r Reader) hasNodes(ctx context.Context, c *v1alpha1.WorkloadCluster, set *
 	if set != nil {
 		return true, nil
 	}
+	var unseen appsv1.StatefulSet
+	found, err := r.direct(ctx, c, desired.StatefulSetName(c.Name), &unseen)
+	switch {
+	case err != nil:
+		return false, err
+	case found && unseen.Labels[v1alpha1.LabelCluster] == c.Name: // and not somebody else's of the same name
+		return true, nil
+	}
 	var claims corev1.PersistentVolumeClaimList
-	err := r.Direct.List(ctx, &claims, client.InNamespace(c.Namespace), client.MatchingLabels(desired.SelectorLabels(c.Name)), client.Limit(1))
+	err = r.Direct.List(ctx, &claims, client.InNamespace(c.Namespace), client.MatchingLabels(desired.SelectorLabels(c.Name)), client.Limit(1))
 	if err != nil {
 		return false, fmt.Errorf("list volume claims: %w", err)
 	}
@@ -111,13 +150,12 @@ func (r Reader) Unseen(ctx context.Context, c *v1alpha1.WorkloadCluster, wanted 
 			return err
 		}
 		there := empty.(client.Object)
-		err = r.Direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: key.Name}, there)
-		there.GetObjectKind().SetGroupVersionKind(gvk)
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return fmt.Errorf("get %s %s: %w", key.Kind, key.Name, err)
-		default:
+		found, err := r.direct(ctx, c, key.Name, there)
+		if err != nil {
+			return err
+		}
+		if found {
+			there.GetObjectKind().SetGroupVersionKind(gvk)
 			live[key] = there
 		}
 	}

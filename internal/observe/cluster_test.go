@@ -1,0 +1,75 @@
+package observe
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/desired"
+)
+
+func clusterNamed(name string) *v1alpha1.WorkloadCluster {
+	return &v1alpha1.WorkloadCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: name, UID: "one"}}
+}
+
+func inCluster(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "prod", Name: name, Labels: desired.SelectorLabels("runtime")}
+}
+
+func readerOf(cached, direct []client.Object) Reader {
+	return Reader{
+		Cached: fake.NewClientBuilder().WithScheme(scheme).WithObjects(cached...).Build(),
+		Direct: fake.NewClientBuilder().WithScheme(scheme).WithObjects(direct...).Build(),
+	}
+}
+
+// B11: a pass that comes before the informers have what the last one made must not take the Secrets for absent: new
+// ones would give some pods another cookie than the others have.
+func TestIdentityIsNotReadFromStaleInformersAlone(t *testing.T) {
+	cookie := &corev1.Secret{ObjectMeta: inCluster("runtime-erlang-cookie"), Data: map[string][]byte{desired.KeyErlangCookie: []byte("A")}}
+	admin := &corev1.Secret{ObjectMeta: inCluster("runtime-admin"), Data: map[string][]byte{desired.KeyAdminPassword: []byte("B")}}
+	set := &appsv1.StatefulSet{ObjectMeta: inCluster("runtime")}
+	for name, direct := range map[string][]client.Object{
+		"secrets made":                   {cookie, admin},
+		"secrets and StatefulSet made":   {cookie, admin, set},
+		"one secret made":                {cookie},
+		"StatefulSet made, secrets lost": {set},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen, err := readerOf(nil, direct).Cluster(t.Context(), clusterNamed("runtime"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, there := range direct {
+				switch there {
+				case client.Object(cookie):
+					if seen.Identity.Cookie == nil {
+						t.Error("the cookie that exists is taken for absent")
+					}
+				case client.Object(admin):
+					if seen.Identity.Admin == nil {
+						t.Error("the credentials that exist are taken for absent")
+					}
+				case client.Object(set):
+					if !seen.Identity.HasNodes {
+						t.Error("the StatefulSet that exists is taken for absent")
+					}
+				}
+			}
+		})
+	}
+}
+
+// A StatefulSet of somebody else's is a taken name, not a node that depends on lost Secrets.
+func TestAnotherStatefulSetIsNoNode(t *testing.T) {
+	theirs := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "runtime"}}
+	seen, err := readerOf(nil, []client.Object{theirs}).Cluster(t.Context(), clusterNamed("runtime"))
+	if err != nil || seen.Identity.HasNodes {
+		t.Errorf("HasNodes is %t, error %v", seen.Identity.HasNodes, err)
+	}
+}
