@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,5 +43,17 @@ func announce(recorder events.EventRecorder, object client.Object, before, after
 	if was != nil && was.Status == metav1.ConditionTrue {
 		kind = corev1.EventTypeWarning
 	}
-	recorder.Eventf(object, nil, kind, is.Reason, "Observe", "%s", is.Message)
+	recorder.Eventf(object, nil, kind, is.Reason, "Observe", "%s", note(is.Message))
+}
+
+// noteMost is how long an event's text may be; the API server refuses longer ones, and the event is lost.
+const noteMost = 1024
+
+// note is text, cut so that an event may carry it.
+func note(text string) string {
+	if len(text) <= noteMost {
+		return text
+	}
+	const more = "…"
+	return strings.ToValidUTF8(text[:noteMost-len(more)], "") + more
 }

@@ -149,28 +149,8 @@ func (r *WorkloadClusterReconciler) report(ctx context.Context, c *v1alpha1.Work
 	return ctrl.Result{RequeueAfter: jitter(min(r.PollInterval, unreadyInterval))}, nil
 }
 
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;patch
-
-// finalize lets the pods of a cluster that goes as a whole stop without waiting for one another. The kubelet needs a
-// moment to show them the annotation.
-func (r *WorkloadClusterReconciler) finalize(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster) (ctrl.Result, error) {
-	told, err := r.Writer.StopNow(ctx, seen.Pods)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if left := kubeletDelay - r.Now().Sub(c.DeletionTimestamp.Time); told > 0 || len(seen.Pods) > 0 && left > 0 {
-		return ctrl.Result{RequeueAfter: max(left, time.Second)}, nil
-	}
-	r.Connector.Forget(string(c.UID))
-	return afterWrite(r.Writer.RemoveFinalizer(ctx, c, v1alpha1.FinalizerWorkloadCluster))
-}
-
-const (
-	// unreadyInterval is how soon a cluster that is not ready is looked at again.
-	unreadyInterval = 3 * time.Second
-	// kubeletDelay is how long the kubelet may take to show a pod its new annotations; the deletion's time is in whole seconds.
-	kubeletDelay = 4 * time.Second
-)
+// unreadyInterval is how soon a cluster that is not ready is looked at again.
+const unreadyInterval = 3 * time.Second
 
 // SetupWithManager registers the reconciler.
 func (r *WorkloadClusterReconciler) SetupWithManager(manager ctrl.Manager) error {

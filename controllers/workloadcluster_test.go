@@ -389,3 +389,60 @@ func TestDriftOfObjectsIsRepaired(t *testing.T) {
 		return get(t, c.Namespace, desired.ConfigMapName(c.Name), &corev1.ConfigMap{})
 	})
 }
+
+// The pods have their time to learn that they need not wait also when the deletion itself was long ago, as after
+// Warren was down.
+func TestPodsOfAClusterDeletedLongAgoAreGivenTime(t *testing.T) {
+	c := newCluster(newNamespace(t), "runtime", "4.3")
+	startCluster(t, c, brokertest.V4)
+	now.advance(t, time.Hour)
+	asked := time.Now()
+	must(t, kube.Delete(t.Context(), c))
+	eventually(t, "the cluster is gone", func() error { return gone(t, c) })
+	if held := time.Since(asked); held < 3*time.Second {
+		t.Errorf("the cluster went after %s: the kubelet had no time to show the pods", held)
+	}
+}
+
+func gone(t *testing.T, object client.Object) error {
+	if err := get(t, object.GetNamespace(), object.GetName(), object); !apierrors.IsNotFound(err) {
+		return fmt.Errorf("want not found, got %v", err)
+	}
+	return nil
+}
+
+// E5: volumes that the spec says are to stay, stay, even if it said otherwise until just before the deletion and Warren
+// has not carried that out (as here, where it is paused).
+func TestRetainedAtTheLastMoment(t *testing.T) {
+	c := newCluster(newNamespace(t), "runtime", "4.3", func(c *v1alpha1.WorkloadCluster) {
+		c.Spec.Storage.DeletionPolicy = v1alpha1.DeleteOnDelete
+	})
+	startCluster(t, c, brokertest.V4)
+	set, secret := &appsv1.StatefulSet{}, &corev1.Secret{}
+	must(t, get(t, c.Namespace, c.Name, set))
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: "data-runtime-0", Labels: set.Spec.VolumeClaimTemplates[0].Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))},
+		},
+		Spec: set.Spec.VolumeClaimTemplates[0].Spec,
+	}
+	must(t, kube.Create(t.Context(), claim))
+	edit(t, c, func() { c.Spec.Paused, c.Spec.Storage.DeletionPolicy = true, v1alpha1.RetainOnDelete })
+	must(t, kube.Delete(t.Context(), c))
+	eventually(t, "neither volumes nor Secrets go with the cluster", func() error {
+		must(t, get(t, c.Namespace, c.Name, set))
+		must(t, get(t, c.Namespace, desired.CookieSecretName(c.Name), secret))
+		if got := set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted; got != appsv1.RetainPersistentVolumeClaimRetentionPolicyType {
+			return fmt.Errorf("whenDeleted is %s", got)
+		}
+		if len(secret.OwnerReferences) > 0 {
+			return errors.New("the cookie is still owned")
+		}
+		return nil
+	})
+	time.Sleep(5 * time.Second) // longer than the pods need to be told
+	must(t, get(t, c.Namespace, c.Name, c))
+	edit(t, claim, func() { claim.OwnerReferences = nil }) // as the StatefulSet's controller does
+	eventually(t, "the cluster goes once its volumes are let go of", func() error { return gone(t, c) })
+}

@@ -100,6 +100,8 @@ const (
 	AnnotationOrphan = "rabbitmq.warren.dev/orphan"
 	// AnnotationStopNow, set to "true" on a pod, makes it stop without waiting for the queues' other replicas.
 	AnnotationStopNow = "rabbitmq.warren.dev/stop-now"
+	// AnnotationStopNowSince is when the pod was told so.
+	AnnotationStopNowSince = "rabbitmq.warren.dev/stop-now-since"
 	// AnnotationApplied carries a hash of what Warren last wrote to an object.
 	AnnotationApplied = "rabbitmq.warren.dev/applied"
 )

@@ -5,7 +5,9 @@ package apply
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -92,20 +94,36 @@ func (w Writer) patchStatus(ctx context.Context, object, before client.Object) e
 	return w.Client.Status().Patch(ctx, object, patch, client.FieldOwner(FieldManager))
 }
 
-// StopNow tells pods not to wait for one another when they stop, and says how many had not been told before.
-func (w Writer) StopNow(ctx context.Context, pods []corev1.Pod) (told int, err error) {
+// Edits carries out changes of objects that are there. Their versions guard them: what was decided on another is void.
+func (w Writer) Edits(ctx context.Context, edits []desired.Edit) error {
+	for _, edit := range edits {
+		before, after := edit.Before.(client.Object), edit.After.(client.Object)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := w.Client.Patch(ctx, after, patch, client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("change %T %s: %w", after, after.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// StopNow tells pods not to wait for one another when they stop, and says how many had not been told before. One that
+// cannot be told does not keep it from the others.
+func (w Writer) StopNow(ctx context.Context, pods []corev1.Pod, now time.Time) (told int, err error) {
+	var failures []error
 	for i := range pods {
 		pod := &pods[i]
 		if pod.Annotations[v1alpha1.AnnotationStopNow] == "true" {
 			continue
 		}
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationStopNow))
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true",%q:%q}}}`,
+			v1alpha1.AnnotationStopNow, v1alpha1.AnnotationStopNowSince, now.UTC().Format(time.RFC3339Nano)))
 		if err := w.Client.Patch(ctx, pod, patch, client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
-			return told, fmt.Errorf("annotate pod %s: %w", pod.Name, err)
+			failures = append(failures, fmt.Errorf("annotate pod %s: %w", pod.Name, err))
+			continue
 		}
 		told++
 	}
-	return told, nil
+	return told, errors.Join(failures...)
 }
 
 // FreshSecrets are new random secrets for a new cluster, of letters and digits only: they stand in configuration files

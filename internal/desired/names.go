@@ -94,7 +94,7 @@ func meta(in Input, name string) metav1.ObjectMeta {
 // keptMeta is the metadata of an object without which kept volumes are of no use: it goes with them.
 func keptMeta(in Input, name string) metav1.ObjectMeta {
 	m := meta(in, name)
-	if in.Cluster.Spec.Storage.DeletionPolicy != v1alpha1.DeleteOnDelete { // as the volumes: see statefulSet
+	if keepsData(in.Cluster) {
 		m.OwnerReferences = nil
 	}
 	return m

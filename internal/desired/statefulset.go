@@ -25,10 +25,6 @@ const (
 func statefulSet(in Input) *appsv1.StatefulSet {
 	c := in.Cluster
 	replicas, history := c.Spec.Replicas, int32(revisionHistory)
-	whenDeleted := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
-	if c.Spec.Storage.DeletionPolicy == v1alpha1.DeleteOnDelete {
-		whenDeleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	}
 	return &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
 		ObjectMeta: meta(in, StatefulSetName(c.Name)),
@@ -41,7 +37,7 @@ func statefulSet(in Input) *appsv1.StatefulSet {
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
 			RevisionHistoryLimit: &history,
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-				WhenDeleted: whenDeleted,
+				WhenDeleted: whenDeleted(c),
 				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 			},
 			Template:             podTemplate(in),

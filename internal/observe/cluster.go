@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -134,6 +135,24 @@ func (r Reader) hasNodes(ctx context.Context, c *v1alpha1.WorkloadCluster, set *
 		return false, fmt.Errorf("list volume claims: %w", err)
 	}
 	return len(claims.Items) > 0, nil
+}
+
+// DoomedVolumes are the volume claims that would be deleted with the StatefulSet, by name.
+func (r Reader) DoomedVolumes(ctx context.Context, c *v1alpha1.WorkloadCluster, set *appsv1.StatefulSet) ([]string, error) {
+	if set == nil {
+		return nil, nil
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := r.Direct.List(ctx, &claims, client.InNamespace(c.Namespace), client.MatchingLabels(desired.SelectorLabels(c.Name))); err != nil {
+		return nil, fmt.Errorf("list volume claims: %w", err)
+	}
+	var doomed []string
+	for _, claim := range claims.Items {
+		if slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == set.UID }) {
+			doomed = append(doomed, claim.Name)
+		}
+	}
+	return doomed, nil
 }
 
 // Unseen adds to live those wanted objects that exist although the informers do not have them: somebody else's, or ours
