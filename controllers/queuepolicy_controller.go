@@ -133,7 +133,7 @@ func (r *QueuePolicyReconciler) carryOut(ctx context.Context, api broker.PolicyS
 	return nil
 }
 
-// report writes the status, says in events what happened, and comes back: at once after the ownership was recorded,
+// report writes the status, says in events what happened, and comes back: soon after the ownership was recorded,
 // soon while queues are catching up, and else at the next poll.
 func (r *QueuePolicyReconciler) report(ctx context.Context, p *v1alpha1.QueuePolicy, outcome status.Policy) (ctrl.Result, error) {
 	before := p.Status.Conditions
@@ -167,7 +167,9 @@ func (r *QueuePolicyReconciler) comeBack(outcome status.Policy, next v1alpha1.Qu
 	case outcome.Refused != nil:
 		return jitter(refusedPolls * r.PollInterval)
 	case outcome.Standing.Owner && outcome.Unasked == nil && !outcome.Done:
-		return time.Millisecond // the record is written, now the policy
+		return jitter(cacheDelay) // the record is written; once the informer has it, the policy
+	case outcome.Unasked != nil && outcome.Unasked.Reason != v1alpha1.ReasonVHostNotFound:
+		return jitter(r.PollInterval) // the cluster's own passes look more often, and wake its policies when it is ready
 	case meta.IsStatusConditionTrue(next.Conditions, v1alpha1.ConditionReady):
 		return jitter(r.PollInterval)
 	}

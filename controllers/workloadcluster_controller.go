@@ -74,7 +74,7 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 		problem = &status.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()}
 	}
 	answered := r.Reader.Broker(ctx, &cluster, seen)
-	runtime := r.Reader.Runtime(ctx, &cluster, seen.Pods)
+	runtime := r.Reader.Runtime(ctx, &cluster, seen.Pods, answered)
 	figures := observe.Tuning(&cluster, seen.Pods, answered, runtime)
 	next := status.ForCluster(status.Cluster{
 		Object: &cluster, Problem: problem,

@@ -3,7 +3,6 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,14 +205,19 @@ func (r Reader) Broker(ctx context.Context, c *v1alpha1.WorkloadCluster, seen Cl
 		out.Err = err
 		return out
 	}
-	out.Overview, err = api.Overview(ctx)
-	out.Nodes, out.Err = api.Nodes(ctx)
-	out.Err = errors.Join(err, out.Err)
+	// One that does not answer is not asked again in this pass: each question to a dead cluster costs a worker its limit.
+	if out.Overview, out.Err = api.Overview(ctx); out.Err == nil {
+		out.Nodes, out.Err = api.Nodes(ctx)
+	}
 	return out
 }
 
-// Runtime asks the Prometheus endpoint of every ready node, all at once; a node that does not answer is left out.
-func (r Reader) Runtime(ctx context.Context, c *v1alpha1.WorkloadCluster, pods []corev1.Pod) map[string]broker.Runtime {
+// Runtime asks the Prometheus endpoint of every ready node, all at once; a node that does not answer is left out, and
+// all of them when the broker could not be asked.
+func (r Reader) Runtime(ctx context.Context, c *v1alpha1.WorkloadCluster, pods []corev1.Pod, answered status.Broker) map[string]broker.Runtime {
+	if !answered.Asked || broker.KindOf(answered.Err) == broker.Unavailable {
+		return nil
+	}
 	var (
 		mu  sync.Mutex
 		wg  sync.WaitGroup

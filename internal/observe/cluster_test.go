@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"sync/atomic"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/broker"
+	"github.com/warren-mq/warren/internal/broker/brokertest"
+	"github.com/warren-mq/warren/internal/broker/management"
 	"github.com/warren-mq/warren/internal/desired"
 )
 
@@ -71,5 +75,25 @@ func TestAnotherStatefulSetIsNoNode(t *testing.T) {
 	seen, err := readerOf(nil, []client.Object{theirs}).Cluster(t.Context(), clusterNamed("runtime"))
 	if err != nil || seen.Identity.HasNodes {
 		t.Errorf("HasNodes is %t, error %v", seen.Identity.HasNodes, err)
+	}
+}
+
+// A cluster that does not answer costs a pass one call, not one for each question.
+func TestADeadBrokerIsAskedOnce(t *testing.T) {
+	pods := []corev1.Pod{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "runtime-0"},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}}
+	seen := Cluster{Pods: pods}
+	seen.Identity.Admin = &corev1.Secret{Data: map[string][]byte{desired.KeyAdminUser: []byte("warren"), desired.KeyAdminPassword: []byte("B")}}
+	var asked atomic.Int32
+	reader := Reader{Connector: brokertest.Network(func(string) *brokertest.Server { return nil }, management.Options{
+		OnRequest: func(string, string) { asked.Add(1) },
+	})}
+	c := clusterNamed("runtime")
+	answered := reader.Broker(t.Context(), c, seen)
+	figures := reader.Runtime(t.Context(), c, pods, answered)
+	if !answered.Asked || broker.KindOf(answered.Err) != broker.Unavailable || len(figures) > 0 || asked.Load() != 1 {
+		t.Errorf("%d calls, answer %+v, figures %v", asked.Load(), answered, figures)
 	}
 }

@@ -24,6 +24,7 @@ type client struct {
 	options Options
 	pool    *pool
 	proved  atomic.Bool // the way to the broker keeps names escaped (escaping.go)
+	silence silence
 }
 
 // call is one request. op says it in words for errors, without credentials.
@@ -83,6 +84,19 @@ func decode(op string, body []byte, out any) error {
 
 // send makes one HTTP request with its own time limit. Only a missing or unusable answer is an error here.
 func (c *client) send(ctx context.Context, what call, address *url.URL) (answer, error) {
+	if err := c.silence.before(what.op, time.Now()); err != nil {
+		return answer{}, err
+	}
+	got, err := c.sendAnyway(ctx, what, address)
+	if what.long && timedOut(err) { // its limit says nothing about other calls
+		c.silence.undecided()
+	} else {
+		c.silence.after(ctx, err, time.Now())
+	}
+	return got, err
+}
+
+func (c *client) sendAnyway(ctx context.Context, what call, address *url.URL) (answer, error) {
 	limit := c.options.CallTimeout
 	if what.long {
 		limit = c.options.ListTimeout

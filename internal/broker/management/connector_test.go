@@ -1,6 +1,8 @@
 package management_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -158,6 +160,22 @@ func TestSlowAnswersEnd(t *testing.T) {
 	client = clientOf(t, server, management.Options{CallTimeout: time.Hour, ListTimeout: 20 * time.Millisecond})
 	if _, err := client.Queues(t.Context(), "/"); broker.KindOf(err) != broker.Unavailable {
 		t.Errorf("a listing: got %v", err)
+	}
+}
+
+// Many callers of a dead broker wait for one time limit, not for one each.
+func TestASilentBrokerIsNotAskedByEveryCaller(t *testing.T) {
+	server := brokertest.New(t, brokertest.V4)
+	server.Slow(time.Hour)
+	sent := 0
+	client := clientOf(t, server, management.Options{CallTimeout: 20 * time.Millisecond, OnRequest: func(string, string) { sent++ }})
+	for range 100 {
+		if _, err := client.Overview(t.Context()); broker.KindOf(err) != broker.Unavailable || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if sent != 1 {
+		t.Errorf("%d requests, want 1", sent)
 	}
 }
 
