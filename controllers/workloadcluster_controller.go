@@ -105,7 +105,11 @@ func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1a
 	}
 	secrets, missing := seen.Identity.CarryOver(c.Name, apply.FreshSecrets())
 	if missing != "" {
-		return nil, &status.Problem{Reason: v1alpha1.ReasonSecretMissing, Message: missing}, nil
+		reason := v1alpha1.ReasonSecretMissing
+		if seen.Identity.Leaving {
+			reason = v1alpha1.ReasonPending
+		}
+		return nil, &status.Problem{Reason: reason, Message: missing}, nil
 	}
 	wanted := desired.Build(desired.Input{
 		Cluster: c, Capabilities: resolved.Capabilities, Image: resolved.Image, Tuning: settings, Secrets: secrets,
@@ -119,7 +123,11 @@ func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1a
 	}
 	if len(plan.Taken) > 0 {
 		return nil, &status.Problem{Reason: v1alpha1.ReasonNameTaken, Message: strings.Join(plan.Taken, "; ") +
-			": rename the WorkloadCluster, or remove the object"}, nil
+			": give the WorkloadCluster another name, remove the object if nobody needs it, or label it if it is this cluster's own"}, nil
+	}
+	if len(plan.Leaving) > 0 {
+		return nil, &status.Problem{Reason: v1alpha1.ReasonPending, Message: "waiting until what an earlier WorkloadCluster of this name left is collected: " +
+			strings.Join(plan.Leaving, ", ")}, nil
 	}
 	changed, err = r.Writer.Objects(ctx, plan)
 	return changed, nil, err

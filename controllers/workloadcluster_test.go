@@ -446,3 +446,45 @@ func TestRetainedAtTheLastMoment(t *testing.T) {
 	edit(t, claim, func() { claim.OwnerReferences = nil }) // as the StatefulSet's controller does
 	eventually(t, "the cluster goes once its volumes are let go of", func() error { return gone(t, c) })
 }
+
+// A cluster that is created again at once finds the objects of the one before, which nobody has to remove.
+func TestCreatedAgainAtOnce(t *testing.T) {
+	c := newCluster(newNamespace(t), "runtime", "4.3", func(c *v1alpha1.WorkloadCluster) {
+		c.Spec.Storage.DeletionPolicy = v1alpha1.DeleteOnDelete
+	})
+	startCluster(t, c, brokertest.V4)
+	must(t, kube.Delete(t.Context(), c))
+	eventually(t, "the cluster is gone", func() error { return gone(t, c) })
+	again := newCluster(c.Namespace, c.Name, "4.3")
+	must(t, kube.Create(t.Context(), again))
+	eventually(t, "it waits for the collector", func() error {
+		must(t, get(t, again.Namespace, again.Name, again))
+		return conditionIs(again.Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonPending)
+	})
+	// As the garbage collector does, Secrets first: nodes that are still there are no reason to ask for a backup.
+	remove := func(objects ...client.Object) {
+		for _, o := range objects {
+			o.SetNamespace(c.Namespace)
+			must(t, kube.Delete(t.Context(), o))
+		}
+	}
+	name := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	remove(&corev1.Secret{ObjectMeta: name("runtime-admin")}, &corev1.Secret{ObjectMeta: name("runtime-erlang-cookie")})
+	throughout(t, "it still waits", func() error {
+		must(t, get(t, again.Namespace, again.Name, again))
+		return conditionIs(again.Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonPending)
+	})
+	remove(&appsv1.StatefulSet{ObjectMeta: name("runtime")}, &corev1.Service{ObjectMeta: name("runtime")}, &corev1.Service{ObjectMeta: name("runtime-nodes")},
+		&corev1.ConfigMap{ObjectMeta: name("runtime-config")}, &corev1.ServiceAccount{ObjectMeta: name("runtime-rabbitmq")},
+		&policyv1.PodDisruptionBudget{ObjectMeta: name("runtime")})
+	eventually(t, "the new one is made", func() error {
+		set := &appsv1.StatefulSet{}
+		if err := get(t, c.Namespace, c.Name, set); err != nil {
+			return err
+		}
+		if !metav1.IsControlledBy(set, again) {
+			return errors.New("of another cluster")
+		}
+		return nil
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
@@ -30,6 +31,9 @@ type Plan struct {
 	Delete []Object
 	// Taken are wanted objects whose name belongs to somebody else, with the reason; if there is one, nothing is done.
 	Taken []string
+	// Leaving are wanted objects of an earlier cluster of this name that Kubernetes is about to collect; until they are
+	// gone nothing is done either, and there is nothing for a person to do.
+	Leaving []string
 }
 
 // PlanObjects compares what is wanted with what is there. An object is left alone when it has everything that is wanted
@@ -46,6 +50,10 @@ func PlanObjects(c *v1alpha1.WorkloadCluster, wanted []Object, live map[Key]Obje
 		}
 		there, exists := live[key]
 		if exists {
+			if fromEarlier(c, there) {
+				plan.Leaving = append(plan.Leaving, key.Kind+" "+key.Name)
+				continue
+			}
 			if why := taken(c, there); why != "" {
 				plan.Taken = append(plan.Taken, fmt.Sprintf("%s %s %s", key.Kind, key.Name, why))
 				continue
@@ -65,14 +73,21 @@ func PlanObjects(c *v1alpha1.WorkloadCluster, wanted []Object, live map[Key]Obje
 			plan.Delete = append(plan.Delete, object)
 		}
 	}
-	if len(plan.Taken) > 0 {
-		return Plan{Taken: plan.Taken}, nil
+	if len(plan.Taken)+len(plan.Leaving) > 0 {
+		return Plan{Taken: plan.Taken, Leaving: plan.Leaving}, nil
 	}
 	slices.SortFunc(plan.Delete, func(a, b Object) int {
 		x, y := KeyOf(a), KeyOf(b)
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.Kind, y.Kind))
 	})
 	return plan, nil
+}
+
+// fromEarlier tells whether an object belongs to a cluster of this name that is no more: two do not exist at once.
+func fromEarlier(c *v1alpha1.WorkloadCluster, o Object) bool {
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && owner.UID != c.UID && owner.Name == c.Name && owner.Kind == "WorkloadCluster" &&
+		strings.HasPrefix(owner.APIVersion, v1alpha1.GroupVersion.Group+"/")
 }
 
 // taken says why an object is not ours: somebody else controls it, or nobody does and it was not made for this cluster.
@@ -86,7 +101,8 @@ func taken(c *v1alpha1.WorkloadCluster, o Object) string {
 	case o.GetLabels()[v1alpha1.LabelCluster] == c.Name && o.GetLabels()[LabelManagedBy] == ManagedBy:
 		return "" // kept from an earlier cluster of this name, with its volumes
 	}
-	return "exists and was not made by Warren"
+	return fmt.Sprintf("exists and was not made by Warren for this cluster, since it has not the labels %s=%s and %s=%s",
+		v1alpha1.LabelCluster, c.Name, LabelManagedBy, ManagedBy)
 }
 
 // intentOf is the object as plain data, with a hash of itself, without status and other fields that only a server sets.
@@ -95,11 +111,10 @@ func intentOf(o Object) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(intent)
+	sum, err := shapeHash(o, intent)
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(text)
 	metadata := intent["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	if annotations == nil {
@@ -108,6 +123,26 @@ func intentOf(o Object) (map[string]any, error) {
 	}
 	annotations[v1alpha1.AnnotationApplied] = hex.EncodeToString(sum[:12])
 	return intent, nil
+}
+
+// shapeHash is the hash of an intent. Of a Secret it covers the keys and not the values, which are compared anyway:
+// annotations are shown in places where Secrets are not, and a password that a person chose can be guessed from its hash.
+func shapeHash(o Object, intent map[string]any) (sum [sha256.Size]byte, err error) {
+	hashed := intent
+	if secret, ok := o.(*corev1.Secret); ok {
+		bare := secret.DeepCopy()
+		for key := range bare.Data {
+			bare.Data[key] = []byte{}
+		}
+		if hashed, err = plain(bare); err != nil {
+			return sum, err
+		}
+	}
+	text, err := json.Marshal(hashed)
+	if err != nil {
+		return sum, err
+	}
+	return sha256.Sum256(text), nil
 }
 
 func plain(o Object) (map[string]any, error) {

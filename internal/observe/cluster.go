@@ -85,7 +85,7 @@ func (r Reader) identity(ctx context.Context, c *v1alpha1.WorkloadCluster, seen 
 		}
 	}
 	var err error
-	out.HasNodes, err = r.hasNodes(ctx, c, seen.StatefulSet)
+	out.HasNodes, out.Leaving, err = r.dependents(ctx, c, seen.StatefulSet)
 	return out, err
 }
 
@@ -114,26 +114,34 @@ func (r Reader) live(ctx context.Context, c *v1alpha1.WorkloadCluster, list clie
 	})
 }
 
-// hasNodes tells whether volumes or a StatefulSet of the cluster exist. It asks the API server when the informers have
-// no StatefulSet, since new secrets for old volumes would lock everybody out.
-func (r Reader) hasNodes(ctx context.Context, c *v1alpha1.WorkloadCluster, set *appsv1.StatefulSet) (bool, error) {
-	if set != nil {
-		return true, nil
+// dependents tells whether volumes or a StatefulSet of the cluster exist, and whether they are those of an earlier
+// cluster that Kubernetes is about to delete. It asks the API server when the informers have no StatefulSet, since new
+// secrets for old volumes would lock everybody out.
+func (r Reader) dependents(ctx context.Context, c *v1alpha1.WorkloadCluster, set *appsv1.StatefulSet) (exist, leaving bool, err error) {
+	if set == nil {
+		set = &appsv1.StatefulSet{}
+		found, err := r.direct(ctx, c, desired.StatefulSetName(c.Name), set)
+		if err != nil {
+			return false, false, err
+		}
+		if !found || set.Labels[v1alpha1.LabelCluster] != c.Name { // somebody else's of the same name
+			set = nil
+		}
 	}
-	var unseen appsv1.StatefulSet
-	found, err := r.direct(ctx, c, desired.StatefulSetName(c.Name), &unseen)
-	switch {
-	case err != nil:
-		return false, err
-	case found && unseen.Labels[v1alpha1.LabelCluster] == c.Name: // and not somebody else's of the same name
-		return true, nil
+	if set != nil {
+		owner := metav1.GetControllerOf(set)
+		return true, owner != nil && owner.UID != c.UID, nil
 	}
 	var claims corev1.PersistentVolumeClaimList
-	err = r.Direct.List(ctx, &claims, client.InNamespace(c.Namespace), client.MatchingLabels(desired.SelectorLabels(c.Name)), client.Limit(1))
+	err = r.Direct.List(ctx, &claims, client.InNamespace(c.Namespace), client.MatchingLabels(desired.SelectorLabels(c.Name)))
 	if err != nil {
-		return false, fmt.Errorf("list volume claims: %w", err)
+		return false, false, fmt.Errorf("list volume claims: %w", err)
 	}
-	return len(claims.Items) > 0, nil
+	stays := func(claim corev1.PersistentVolumeClaim) bool { // a StatefulSet that is gone takes its claims along
+		return claim.DeletionTimestamp.IsZero() && !slices.ContainsFunc(claim.OwnerReferences,
+			func(o metav1.OwnerReference) bool { return o.Kind == "StatefulSet" && o.Name == desired.StatefulSetName(c.Name) })
+	}
+	return len(claims.Items) > 0, len(claims.Items) > 0 && !slices.ContainsFunc(claims.Items, stays), nil
 }
 
 // DoomedVolumes are the volume claims that would be deleted with the StatefulSet, by name.

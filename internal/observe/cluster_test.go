@@ -3,6 +3,7 @@ package observe
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -95,5 +96,34 @@ func TestADeadBrokerIsAskedOnce(t *testing.T) {
 	figures := reader.Runtime(t.Context(), c, pods, answered)
 	if !answered.Asked || broker.KindOf(answered.Err) != broker.Unavailable || len(figures) > 0 || asked.Load() != 1 {
 		t.Errorf("%d calls, answer %+v, figures %v", asked.Load(), answered, figures)
+	}
+}
+
+// What an earlier cluster left with deletionPolicy Delete is on its way out; volumes that are kept are not.
+func TestVolumesThatAreLeaving(t *testing.T) {
+	kept := &corev1.PersistentVolumeClaim{ObjectMeta: inCluster("data-runtime-0")}
+	owned := &corev1.PersistentVolumeClaim{ObjectMeta: inCluster("data-runtime-1")}
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "runtime", UID: "gone"}}
+	terminating := &corev1.PersistentVolumeClaim{ObjectMeta: inCluster("data-runtime-2")}
+	terminating.DeletionTimestamp, terminating.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"kubernetes.io/pvc-protection"}
+	earlier := &appsv1.StatefulSet{ObjectMeta: inCluster("runtime")}
+	earlier.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(
+		&metav1.ObjectMeta{Name: "runtime", UID: "earlier"}, v1alpha1.GroupVersion.WithKind("WorkloadCluster"))}
+	for name, test := range map[string]struct {
+		there   []client.Object
+		leaving bool
+	}{
+		"kept":                       {[]client.Object{kept}, false},
+		"owned and terminating":      {[]client.Object{owned, terminating}, true},
+		"one of them kept":           {[]client.Object{owned, terminating, kept}, false},
+		"an earlier StatefulSet":     {[]client.Object{earlier}, true},
+		"and with volumes that stay": {[]client.Object{earlier, kept}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen, err := readerOf(nil, test.there).Cluster(t.Context(), clusterNamed("runtime"))
+			if err != nil || !seen.Identity.HasNodes || seen.Identity.Leaving != test.leaving {
+				t.Errorf("%+v, error %v", seen.Identity, err)
+			}
+		})
 	}
 }
