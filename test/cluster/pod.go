@@ -14,11 +14,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // Exec runs a command in a container and answers what it prints.
@@ -43,7 +44,7 @@ func (c *Cluster) Dial(namespace, pod string, port int) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport, Timeout: 10 * time.Second}, http.MethodPost, url)
+	dialer := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport, Timeout: 10 * time.Second}, http.MethodPost, url)
 	connection, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
 	if err != nil {
 		return nil, fmt.Errorf("forward port %d of pod %s: %w", port, pod, err)
