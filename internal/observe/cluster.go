@@ -139,7 +139,9 @@ func (r Reader) dependents(ctx context.Context, c *v1alpha1.WorkloadCluster, set
 	}
 	stays := func(claim corev1.PersistentVolumeClaim) bool { // a StatefulSet that is gone takes its claims along
 		return claim.DeletionTimestamp.IsZero() && !slices.ContainsFunc(claim.OwnerReferences,
-			func(o metav1.OwnerReference) bool { return o.Kind == "StatefulSet" && o.Name == desired.StatefulSetName(c.Name) })
+			func(o metav1.OwnerReference) bool {
+				return o.Kind == "StatefulSet" && o.Name == desired.StatefulSetName(c.Name)
+			})
 	}
 	return len(claims.Items) > 0, len(claims.Items) > 0 && !slices.ContainsFunc(claims.Items, stays), nil
 }
