@@ -276,6 +276,17 @@ func TestMoreNodesDoNotChangeThePodTemplate(t *testing.T) {
 	}
 }
 
+// The one that is left of two nodes is a minority: it must not pause while the other restarts.
+func TestTwoNodesDoNotPauseForOneAnother(t *testing.T) {
+	for nodes, want := range map[int32]string{1: "pause_minority", 2: "autoheal", 3: "pause_minority", 4: "pause_minority"} {
+		objects := build(t, "legacy", func(c *v1alpha1.WorkloadCluster) { c.Spec.Replicas = nodes })
+		config := find[*corev1.ConfigMap](t, objects, "legacy-config").Data[keyConfig]
+		if !strings.Contains(config, "cluster_partition_handling = "+want+"\n") {
+			t.Errorf("%d nodes, want %s:\n%s", nodes, want, config)
+		}
+	}
+}
+
 // B11: the cookie is a file of its own, for its owner only.
 func TestTheCookieIsAFile(t *testing.T) {
 	pod := set(t, build(t, "minimal")).Spec.Template.Spec

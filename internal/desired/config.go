@@ -57,7 +57,7 @@ func config(in Input) []broker.ConfigLine {
 		)
 	}
 	if c.PartitionHandling {
-		lines = append(lines, broker.ConfigLine{Key: "cluster_partition_handling", Value: "pause_minority"})
+		lines = append(lines, broker.ConfigLine{Key: "cluster_partition_handling", Value: partitionHandling(in.Cluster.Spec.Replicas)})
 	}
 	lines = append(lines, c.LeaderLocatorConfig)
 	if c.MembershipReconciliation {
@@ -72,6 +72,15 @@ func config(in Input) []broker.ConfigLine {
 		lines = append(lines, broker.ConfigLine{Key: "disk_free_limit.absolute", Value: strconv.FormatInt(*n, 10)})
 	}
 	return lines
+}
+
+// partitionHandling: the minority pauses. Of two nodes the one that is left is no majority, so with pause_minority each
+// restart of one of them would stop both.
+func partitionHandling(nodes int32) string {
+	if nodes == 2 {
+		return "autoheal"
+	}
+	return "pause_minority"
 }
 
 func hostnameSuffix(in Input) string {
