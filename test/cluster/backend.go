@@ -192,10 +192,8 @@ func (c current) down(ctx context.Context, namespaces []string) error {
 	if err := c.Connect(ctx); err != nil {
 		return err
 	}
-	for _, namespace := range namespaces {
-		if _, err := c.Kubectl(ctx, "delete", "namespace", namespace, "--ignore-not-found", "--timeout", "5m"); err != nil {
-			return err
-		}
+	if err := c.RemoveNamespaces(ctx, namespaces...); err != nil {
+		return err
 	}
 	_, err := c.helm(ctx, "uninstall", Release, "--namespace", Namespace, "--ignore-not-found", "--wait", "--timeout", "3m")
 	return err

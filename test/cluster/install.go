@@ -103,3 +103,20 @@ func (c *Cluster) tool(ctx context.Context, name string, args ...string) (string
 	}
 	return c.run(ctx, path, append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
 }
+
+// RemoveNamespaces removes namespaces that exist with all in them. Clusters go first: Kubernetes would delete their pods
+// before anybody can tell these that they need not wait for one another.
+func (c *Cluster) RemoveNamespaces(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		for _, args := range [][]string{
+			{"delete", "workloadclusters", "--all", "--namespace", name, "--timeout", "3m"},
+			{"delete", "namespace", name, "--ignore-not-found", "--timeout", "10m"},
+		} {
+			_, err := c.Kubectl(ctx, args...)
+			if err != nil && !strings.Contains(err.Error(), "the server doesn't have a resource type") {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -71,8 +71,7 @@ func removeNamespaces(ctx context.Context) error {
 		return nil
 	}
 	return cluster.Step("remove namespaces of an earlier run", func() error {
-		_, err := k.Kubectl(ctx, append([]string{"delete", "namespace", "--timeout", "5m"}, names...)...)
-		return err
+		return k.RemoveNamespaces(ctx, names...)
 	})
 }
 
