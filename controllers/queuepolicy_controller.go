@@ -147,7 +147,7 @@ func (r *QueuePolicyReconciler) report(ctx context.Context, p *v1alpha1.QueuePol
 		if outcome.Change.Drift {
 			reason, kind = "DriftCorrected", corev1.EventTypeWarning
 		}
-		r.Events.Eventf(p, nil, kind, reason, "PutPolicy", "policy %q in vhost %q: %s", p.BrokerPolicyName(), p.Spec.VHost, outcome.Change.Why)
+		r.Events.Eventf(p, nil, kind, reason, "PutPolicy", "%s", note(about(p, outcome.Change.Why)))
 	}
 	if written {
 		announce(r.Events, p, before, next.Conditions)

@@ -32,8 +32,7 @@ func (r *QueuePolicyReconciler) finalize(ctx context.Context, p *v1alpha1.QueueP
 	if err := r.Writer.RemoveFinalizer(ctx, p, v1alpha1.FinalizerQueuePolicy); err != nil {
 		return afterWrite(err)
 	}
-	r.Events.Eventf(p, nil, eventTypeOf(decision), decision.Event, "DeletePolicy", "policy %q in vhost %q: %s",
-		p.BrokerPolicyName(), p.Spec.VHost, decision.Why)
+	r.Events.Eventf(p, nil, eventTypeOf(decision), decision.Event, "DeletePolicy", "%s", note(about(p, decision.Why)))
 	return ctrl.Result{}, nil
 }
 
@@ -81,4 +80,9 @@ func eventTypeOf(d policy.Departure) string {
 		return corev1.EventTypeWarning
 	}
 	return corev1.EventTypeNormal
+}
+
+// about begins an event's text with the policy that it is about.
+func about(p *v1alpha1.QueuePolicy, what string) string {
+	return fmt.Sprintf("policy %q in vhost %q: %s", p.BrokerPolicyName(), p.Spec.VHost, what)
 }

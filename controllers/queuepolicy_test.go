@@ -171,6 +171,19 @@ func TestDriftIsCorrected(t *testing.T) {
 	eventually(t, "an event tells of the correction", func() error { return hasEvent(t, p.Namespace, p.Name, "DriftCorrected") })
 }
 
+// The API server refuses events with a text above 1024 bytes, and then nobody is told.
+func TestDriftOfALongPatternIsTold(t *testing.T) {
+	c := newCluster(newNamespace(t), "runtime", "4.3")
+	api := admin(t, startCluster(t, c, brokertest.V4))
+	p := newPolicy(c, "limits", func(p *v1alpha1.QueuePolicy) { p.Spec.Pattern = "^" + strings.Repeat("日", 700) })
+	must(t, kube.Create(t.Context(), p))
+	readyPolicy(t, p)
+	edited := *find(t, api, "/", "limits")
+	edited.Pattern = "^another"
+	must(t, api.PutPolicy(t.Context(), edited))
+	eventually(t, "an event tells of the correction", func() error { return hasEvent(t, p.Namespace, p.Name, "DriftCorrected") })
+}
+
 func hasEvent(t *testing.T, namespace, object, reason string) error {
 	t.Helper()
 	var list corev1.EventList

@@ -143,7 +143,7 @@ func (r *WorkloadClusterReconciler) report(ctx context.Context, c *v1alpha1.Work
 		return afterWrite(err)
 	}
 	if len(changed) > 0 {
-		r.Events.Eventf(c, nil, corev1.EventTypeNormal, "Applied", "Apply", "applied %s", strings.Join(changed, ", "))
+		r.Events.Eventf(c, nil, corev1.EventTypeNormal, "Applied", "Apply", "%s", note("applied "+strings.Join(changed, ", ")))
 	}
 	if written {
 		announce(r.Events, c, before, next.Conditions)

@@ -3,6 +3,7 @@
 package status
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,9 +45,22 @@ type setter struct {
 	now        time.Time
 }
 
+// messageMost is how long a message may be, in bytes. The API server refuses the whole status for one above 32 KiB, and
+// messages quote what users and brokers wrote.
+const messageMost = 4096
+
+// short is text of at most messageMost bytes.
+func short(text string) string {
+	if len(text) <= messageMost {
+		return text
+	}
+	const more = "…"
+	return strings.ToValidUTF8(text[:messageMost-len(more)], "") + more
+}
+
 func (s setter) set(condition string, v verdict) {
 	meta.SetStatusCondition(s.conditions, metav1.Condition{
-		Type: condition, Status: v.status, Reason: v.reason, Message: v.message,
+		Type: condition, Status: v.status, Reason: v.reason, Message: short(v.message),
 		ObservedGeneration: s.generation,
 		LastTransitionTime: metav1.NewTime(s.now),
 	})

@@ -3,8 +3,10 @@ package status
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -234,5 +236,19 @@ func TestAnEmptyPolicyIsNoPanic(t *testing.T) {
 	got := ForPolicy(Policy{Object: &v1alpha1.QueuePolicy{}}, noon)
 	if meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionReady) {
 		t.Error("a policy of which nothing is known is ready")
+	}
+}
+
+// A status with a message above 32 KiB is refused as a whole, and the object would say nothing at all.
+func TestLongMessagesAreCut(t *testing.T) {
+	p := &v1alpha1.QueuePolicy{}
+	for _, letter := range []string{"x", "日"} {
+		long := strings.Repeat(letter, 40_000)
+		got := ForPolicy(Policy{Object: p, Refused: &Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: long}}, time.Unix(0, 0))
+		for _, c := range got.Conditions {
+			if len(c.Message) > messageMost || !utf8.ValidString(c.Message) {
+				t.Errorf("%s: %d bytes, valid: %t", c.Type, len(c.Message), utf8.ValidString(c.Message))
+			}
+		}
 	}
 }
