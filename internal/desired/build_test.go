@@ -3,7 +3,9 @@ package desired
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -532,6 +534,37 @@ func TestTheStopScriptWaitsForMirrorsWhereThereAreAny(t *testing.T) {
 		}
 		if !strings.Contains(script, "await_online_quorum_plus_one") || !strings.Contains(script, "drain") {
 			t.Errorf("%s: %s", version, script)
+		}
+	}
+}
+
+// A node that does not run stops at once; one that runs, or is too busy to say so, waits and hands over.
+func TestTheStopScriptWaitsUnlessTheNodeIsDown(t *testing.T) {
+	s := set(t, build(t, "minimal"))
+	command := s.Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Exec.Command
+	for status, want := range map[int]string{
+		0:  "await_online_quorum_plus_one drain ", // it runs
+		75: "await_online_quorum_plus_one drain ", // time-out
+		69: "",                                    // no such node, or it is booting
+	} {
+		folder := t.TempDir()
+		for name, script := range map[string]string{
+			"rabbitmq-diagnostics": fmt.Sprintf("exit %d", status),
+			"rabbitmq-upgrade":     `printf '%s ' "$2" >> "$CALLS"`,
+		} {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		calls := filepath.Join(folder, "calls")
+		run := exec.CommandContext(t.Context(), command[0], command[1:]...)
+		run.Env = []string{"PATH=" + folder + ":" + os.Getenv("PATH"), "CALLS=" + calls}
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Errorf("status %d: %v: %s", status, err, out)
+		}
+		text, _ := os.ReadFile(calls)
+		if got := string(text); got != want {
+			t.Errorf("status %d: called %q, want %q", status, got, want)
 		}
 	}
 }
