@@ -9,16 +9,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -136,7 +129,7 @@ func newManager(f managerFlags) (ctrl.Manager, error) {
 	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(f.namespaces),
+		Cache:                         controllers.CacheOptions(f.namespaces),
 		Metrics:                       metricsserver.Options{BindAddress: f.metricsAddress},
 		HealthProbeBindAddress:        f.probeAddress,
 		LeaderElection:                f.leaderElection,
@@ -151,24 +144,4 @@ func newManager(f managerFlags) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return manager, manager.AddReadyzCheck("ping", healthz.Ping)
-}
-
-// cacheOptions keep only what Warren made in memory: on a large cluster everybody's Secrets and ConfigMaps would not fit.
-func cacheOptions(namespaces []string) cache.Options {
-	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{desired.LabelManagedBy: desired.ManagedBy})}
-	options := cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.StatefulSet{}: ours, &corev1.Service{}: ours, &corev1.ConfigMap{}: ours, &corev1.Secret{}: ours,
-			&corev1.ServiceAccount{}: ours, &corev1.Pod{}: ours, &policyv1.PodDisruptionBudget{}: ours,
-			&rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours,
-		},
-	}
-	if len(namespaces) > 0 {
-		options.DefaultNamespaces = map[string]cache.Config{}
-		for _, namespace := range namespaces {
-			options.DefaultNamespaces[namespace] = cache.Config{}
-		}
-	}
-	return options
 }

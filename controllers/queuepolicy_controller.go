@@ -11,7 +11,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -208,7 +207,7 @@ func (r *QueuePolicyReconciler) SetupWithManager(manager ctrl.Manager) error {
 		For(&v1alpha1.QueuePolicy{}, builder.WithPredicates(specOrAnnotations)).
 		Watches(&v1alpha1.QueuePolicy{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf), builder.WithPredicates(ownershipMoved)).
 		Watches(&v1alpha1.WorkloadCluster{}, handler.EnqueueRequestsFromMapFunc(r.policiesOf), builder.WithPredicates(readinessMoved)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		WithOptions(r.controllerOptions()).
 		Complete(r)
 }
 

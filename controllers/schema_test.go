@@ -64,6 +64,9 @@ func TestWorkloadClusterSchema(t *testing.T) {
 			c.Spec.Resources.Requests = &v1alpha1.ResourceRequests{CPU: quantity("8")}
 			c.Spec.Resources.Unlimited = []v1alpha1.LimitedResource{v1alpha1.UnlimitedCPU}
 		}, ""},
+		{"negative request", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Resources.Requests = &v1alpha1.ResourceRequests{CPU: quantity("-1")}
+		}, "requests.cpu is negative"},
 		{"unknown unlimited resource", func(c *v1alpha1.WorkloadCluster) {
 			c.Spec.Resources.Unlimited = []v1alpha1.LimitedResource{"Disk"}
 		}, "unlimited"},

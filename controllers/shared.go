@@ -10,11 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 )
+
+// controllerOptions bound how many objects are worked on at once, and how long one waits that failed: what was in the way
+// may be gone long before the quarter of an hour that is the usual end of the back-off.
+func (o Options) controllerOptions() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: o.Concurrency,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](cacheDelay, max(o.PollInterval, unreadyInterval)),
+	}
+}
 
 // jitter spreads passes over a fifth of the interval, so that objects that started together do not stay together.
 func jitter(d time.Duration) time.Duration {

@@ -15,7 +15,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -173,7 +172,7 @@ func (r *WorkloadClusterReconciler) SetupWithManager(manager ctrl.Manager) error
 		Owns(&rbacv1.RoleBinding{}).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
+		WithOptions(r.controllerOptions()).
 		Complete(r)
 }
 

@@ -123,6 +123,9 @@ type ResourceLimits struct {
 }
 
 // ResourceRequests are the requests of each node where they differ from its limits.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || quantity(self.cpu).compareTo(quantity('0')) >= 0",message="requests.cpu is negative"
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || quantity(self.memory).compareTo(quantity('0')) >= 0",message="requests.memory is negative"
 type ResourceRequests struct {
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`

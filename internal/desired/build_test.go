@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -286,6 +287,28 @@ func TestTwoNodesDoNotPauseForOneAnother(t *testing.T) {
 		if !strings.Contains(config, "cluster_partition_handling = "+want+"\n") {
 			t.Errorf("%d nodes, want %s:\n%s", nodes, want, config)
 		}
+	}
+}
+
+// One node of two can never spare the other, so waiting until it can would cost the whole grace period at each restart.
+func TestTwoNodesDoNotWaitForAMajorityToSpare(t *testing.T) {
+	for nodes, want := range map[int32]string{1: "+ 480 ", 2: "+ 30 ", 3: "+ 480 "} {
+		objects := build(t, "minimal", func(c *v1alpha1.WorkloadCluster) { c.Spec.Replicas = nodes })
+		script := set(t, objects).Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Exec.Command[2]
+		if !strings.Contains(script, want) {
+			t.Errorf("%d nodes, want %q in\n%s", nodes, want, script)
+		}
+	}
+}
+
+// The templates of claims cannot change after the StatefulSet was made: neither what they hold, nor a later Warren's mind.
+func TestClaimLabelsNeverChange(t *testing.T) {
+	claim := set(t, build(t, "minimal")).Spec.VolumeClaimTemplates[0]
+	want := map[string]string{
+		"rabbitmq.warren.dev/cluster": "runtime", "app.kubernetes.io/component": "rabbitmq", "app.kubernetes.io/managed-by": "warren",
+	}
+	if !maps.Equal(claim.Labels, want) {
+		t.Errorf("labels are %v, want %v", claim.Labels, want)
 	}
 }
 

@@ -81,6 +81,13 @@ func labels(c *v1alpha1.WorkloadCluster) map[string]string {
 	}
 }
 
+// claimLabels are fewer than other objects have, and must never change: a StatefulSet's claim templates cannot.
+func claimLabels(c *v1alpha1.WorkloadCluster) map[string]string {
+	out := SelectorLabels(c.Name)
+	out[LabelManagedBy] = ManagedBy
+	return out
+}
+
 // meta is the metadata of an object that goes with the cluster.
 func meta(in Input, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{

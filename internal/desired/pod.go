@@ -28,6 +28,8 @@ const (
 	// over, and to shut down.
 	stopSeconds     = 600
 	stopWaitSeconds = 480
+	// Of two nodes one can never spare the other: the wait is only for the other to be there at all.
+	stopWaitSecondsOfTwo = 30
 )
 
 func podTemplate(in Input) corev1.PodTemplateSpec {
@@ -188,6 +190,10 @@ func stopScript(in Input) string {
 	if in.Capabilities.MirroredQueues {
 		ready += " && rabbitmq-upgrade -q await_online_synchronized_mirror -t 10"
 	}
+	wait := stopWaitSeconds
+	if in.Cluster.Spec.Replicas == 2 {
+		wait = stopWaitSecondsOfTwo
+	}
 	return fmt.Sprintf(`stop_now() { grep -q '^%[1]s="true"' %[2]s/annotations; }
 stop_now && exit 0
 rabbitmq-diagnostics -q check_running -t 20
@@ -199,5 +205,5 @@ until stop_now || { %[4]s; }; do
 done
 stop_now || rabbitmq-upgrade -q drain -t 60
 exit 0
-`, v1alpha1.AnnotationStopNow, podInfoFolder, stopWaitSeconds, ready)
+`, v1alpha1.AnnotationStopNow, podInfoFolder, wait, ready)
 }

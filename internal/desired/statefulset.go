@@ -49,7 +49,7 @@ func statefulSet(in Input) *appsv1.StatefulSet {
 func dataClaim(c *v1alpha1.WorkloadCluster) corev1.PersistentVolumeClaim {
 	claim := corev1.PersistentVolumeClaim{
 		// No kind: nested objects lose theirs on the way through an informer, and would differ for ever.
-		ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: labels(c)},
+		ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: claimLabels(c)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{

@@ -94,7 +94,7 @@ func inSync(in Policy) verdict {
 	case in.Unasked != nil:
 		return unknown(in.Unasked.Reason, in.Unasked.Message)
 	case in.Refused != nil:
-		return no(in.Refused.Reason, "the broker does not have the policy: "+in.Refused.Message)
+		return no(in.Refused.Reason, "the broker does not have the policy as the spec says: "+in.Refused.Message)
 	case !in.Standing.Owner:
 		return no(v1alpha1.ReasonPending, "the broker's policy of this name is not managed by this object")
 	case !in.Done:
