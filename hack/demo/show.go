@@ -219,6 +219,14 @@ All of it is true. What to try next:
   kubectl patch wlc runtime -n demo --type merge -p '{"spec":{"resources":{"limits":{"cpu":"2"}}}}'   # one node at a time
   kubectl exec -n demo legacy-0 -- rabbitmqctl clear_policy payments-ha      # it comes back within seconds
   kubectl logs -n %s deployment/%s
-  make demo-down
-`, c.Kubeconfig, cluster.Namespace, cluster.Release)
+  make demo-down%s
+`, c.Kubeconfig, cluster.Namespace, cluster.Release, variable(c.Kind))
+}
+
+// variable is what make has to be told about a cluster that is not the default one.
+func variable(kind string) string {
+	if kind == "local" {
+		return ""
+	}
+	return " CLUSTER=" + kind
 }
