@@ -146,12 +146,21 @@ func (r *QueuePolicyReconciler) report(ctx context.Context, p *v1alpha1.QueuePol
 		if outcome.Change.Drift {
 			reason, kind = "DriftCorrected", corev1.EventTypeWarning
 		}
-		r.Events.Eventf(p, nil, kind, reason, "PutPolicy", "%s", note(about(p, outcome.Change.Why)))
+		// The action tells a policy that was gone from one that was edited: events that agree in reason and action are
+		// counted as one, and only the first note is kept.
+		r.Events.Eventf(p, nil, kind, reason, actionOf(outcome.Change), "%s", note(about(p, outcome.Change.Why)))
 	}
 	if written {
 		announce(r.Events, p, before, next.Conditions)
 	}
 	return ctrl.Result{RequeueAfter: r.comeBack(outcome, next)}, nil
+}
+
+func actionOf(change policy.Change) string {
+	if change.Absent {
+		return "CreatePolicy"
+	}
+	return "UpdatePolicy"
 }
 
 const (

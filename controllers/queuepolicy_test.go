@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,7 +169,9 @@ func TestDriftIsCorrected(t *testing.T) {
 			})
 		})
 	}
-	eventually(t, "an event tells of the correction", func() error { return hasEvent(t, p.Namespace, p.Name, "DriftCorrected") })
+	for _, action := range []string{"CreatePolicy", "UpdatePolicy"} {
+		eventually(t, "an event tells of each kind of correction", func() error { return hasEvent(t, p.Namespace, p.Name, "DriftCorrected", action) })
+	}
 }
 
 // The API server refuses events with a text above 1024 bytes, and then nobody is told.
@@ -184,16 +187,16 @@ func TestDriftOfALongPatternIsTold(t *testing.T) {
 	eventually(t, "an event tells of the correction", func() error { return hasEvent(t, p.Namespace, p.Name, "DriftCorrected") })
 }
 
-func hasEvent(t *testing.T, namespace, object, reason string) error {
+func hasEvent(t *testing.T, namespace, object, reason string, actions ...string) error {
 	t.Helper()
 	var list corev1.EventList
 	must(t, kube.List(t.Context(), &list, client.InNamespace(namespace)))
 	for _, event := range list.Items {
-		if event.InvolvedObject.Name == object && event.Reason == reason {
+		if event.InvolvedObject.Name == object && event.Reason == reason && (len(actions) == 0 || slices.Contains(actions, event.Action)) {
 			return nil
 		}
 	}
-	return fmt.Errorf("no event %s of %s", reason, object)
+	return fmt.Errorf("no event %s %v of %s", reason, actions, object)
 }
 
 // C7: mirrored on 3.10, refused on 4.3 with the way out, and nothing is sent.

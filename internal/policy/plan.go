@@ -25,6 +25,8 @@ type Change struct {
 	Why string
 	// Drift is true when the broker had what was wanted before and somebody changed it.
 	Drift bool
+	// Absent is true when the broker has no such policy.
+	Absent bool
 }
 
 // Plan decides how the broker gets from have to want. want is nil when the policy is to go away; have is nil when the
@@ -39,9 +41,9 @@ func Plan(want, have *broker.Policy, owned, settled bool) Change {
 	case want == nil:
 		return Change{Verb: Delete, Policy: *have, Why: "the QueuePolicy is being deleted"}
 	case have == nil && settled:
-		return Change{Verb: Put, Policy: *want, Why: "somebody removed the policy", Drift: true}
+		return Change{Verb: Put, Policy: *want, Why: "somebody removed the policy", Drift: true, Absent: true}
 	case have == nil:
-		return Change{Verb: Put, Policy: *want, Why: "the broker does not have the policy yet"}
+		return Change{Verb: Put, Policy: *want, Why: "the broker does not have the policy yet", Absent: true}
 	case !owned:
 		return Change{Verb: Keep, Policy: *have, Why: "the broker's policy is not ours to change"}
 	}

@@ -86,7 +86,8 @@ func reconciled(in Cluster) verdict {
 func schedulable(pods []corev1.Pod) verdict {
 	for _, pod := range pods {
 		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			// Other reasons are the scheduler's own troubles, which it tries again by itself in a moment.
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
 				return no(v1alpha1.ReasonUnschedulable, fmt.Sprintf("pod %s: %s", pod.Name, c.Message))
 			}
 		}

@@ -121,8 +121,11 @@ func TestConditionsOfACluster(t *testing.T) {
 
 		{"all have a place", all(), v1alpha1.ConditionSchedulable, yes, v1alpha1.ReasonAsExpected, ""},
 		{"A6: the scheduler's words", func(in *Cluster) {
-			in.Pods[1].Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available: 3 node(s) didn't match"}
+			in.Pods[1].Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available: 3 node(s) didn't match"}
 		}, v1alpha1.ConditionSchedulable, no, v1alpha1.ReasonUnschedulable, "pod runtime-1: 0/3 nodes are available: 3 node(s) didn't match"},
+		{"what the scheduler tries again by itself", func(in *Cluster) {
+			in.Pods[1].Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulerError, Message: "the object has been modified"}
+		}, v1alpha1.ConditionSchedulable, yes, v1alpha1.ReasonAsExpected, ""},
 
 		{"all nodes are ready", all(), v1alpha1.ConditionNodesReady, yes, v1alpha1.ReasonAsExpected, "3 nodes ready"},
 		{"not made yet", func(in *Cluster) { in.StatefulSet = nil }, v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodesStarting, "not created yet"},
