@@ -18,6 +18,8 @@ import (
 
 // subject is one broker under test, real or not. The suite sees no difference.
 type subject struct {
+	// hasty is the client of takes.
+	hasty      broker.Client
 	version    broker.Version
 	caps       broker.Capabilities
 	url        string
@@ -74,7 +76,8 @@ func (s *subject) target() broker.Target {
 // client is a client with connections of its own.
 func (s *subject) client(t *testing.T, options ...func(*management.Options)) broker.Client {
 	t.Helper()
-	var o management.Options
+	// The suite judges answers, not their speed: thousands of calls on a machine that is busy with other things.
+	o := management.Options{CallTimeout: time.Minute}
 	for _, option := range options {
 		option(&o)
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warren-mq/warren/internal/broker"
+	"github.com/warren-mq/warren/internal/broker/management"
 )
 
 func testTable(t *testing.T, s *subject) {
@@ -40,12 +43,41 @@ func testEveryValue(t *testing.T, s *subject) {
 // compare fails when the broker and the table do not agree on a definition.
 func compare(t *testing.T, s *subject, client broker.Client, vhost string, definition map[string]any) {
 	t.Helper()
-	err := client.PutPolicy(context.Background(), broker.Policy{VHost: vhost, Name: "p", Pattern: "^$never", Definition: definition})
+	policy := broker.Policy{VHost: vhost, Name: "p", Pattern: "^$never", Definition: definition}
 	faults := s.caps.ValidateDefinition(definition)
-	if (err == nil) != (len(faults) == 0) {
-		text, _ := json.Marshal(definition)
-		t.Errorf("%s: the broker says %v, the table says %q", text, err, faults)
+	accepted, answer := true, error(nil)
+	if len(faults) == 0 {
+		answer = client.PutPolicy(context.Background(), policy)
+		accepted = answer == nil
+	} else {
+		accepted, answer = s.takes(t, client, policy)
 	}
+	if accepted != (len(faults) == 0) {
+		text, _ := json.Marshal(definition)
+		t.Errorf("%s: the broker says %v, the table says %q", text, answer, faults)
+	}
+}
+
+// takes tells whether the broker takes a policy that the table expects it to refuse. 3.10 never answers to some that its
+// validator does not foresee (a fraction or an object as queue-master-locator), so the wait is short, and then what is
+// stored decides.
+func (s *subject) takes(t *testing.T, client broker.Client, policy broker.Policy) (bool, error) {
+	t.Helper()
+	if s.hasty == nil {
+		s.hasty = s.client(t, func(o *management.Options) { o.CallTimeout = 2 * time.Second })
+	}
+	err := s.hasty.PutPolicy(context.Background(), policy)
+	if broker.KindOf(err) != broker.Unavailable {
+		return err == nil, err
+	}
+	s.hasty = nil // it would answer for the broker for a while
+	stored, listing := client.Policies(context.Background(), policy.VHost)
+	if listing != nil {
+		t.Fatal(listing)
+	}
+	return slices.ContainsFunc(stored, func(p broker.Policy) bool {
+		return p.Name == policy.Name && broker.EqualDefinitions(p.Definition, policy.Definition)
+	}), err
 }
 
 func testKeysTogether(t *testing.T, s *subject) {
