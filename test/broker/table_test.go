@@ -45,7 +45,8 @@ func compare(t *testing.T, s *subject, client broker.Client, vhost string, defin
 	t.Helper()
 	policy := broker.Policy{VHost: vhost, Name: "p", Pattern: "^$never", Definition: definition}
 	faults := s.caps.ValidateDefinition(definition)
-	accepted, answer := true, error(nil)
+	var accepted bool
+	var answer error
 	if len(faults) == 0 {
 		answer = client.PutPolicy(context.Background(), policy)
 		accepted = answer == nil
