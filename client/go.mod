@@ -1,0 +1,3 @@
+module github.com/warren-mq/warren/client
+
+go 1.26.0
