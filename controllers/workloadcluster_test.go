@@ -441,8 +441,8 @@ func TestRetainedAtTheLastMoment(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(5 * time.Second) // longer than the pods need to be told
-	must(t, get(t, c.Namespace, c.Name, c))
+	now.advance(t, 10*time.Second) // longer than the pods need to be told
+	throughout(t, "the cluster stays while a volume would go with it", func() error { return get(t, c.Namespace, c.Name, c) })
 	edit(t, claim, func() { claim.OwnerReferences = nil }) // as the StatefulSet's controller does
 	eventually(t, "the cluster goes once its volumes are let go of", func() error { return gone(t, c) })
 }
