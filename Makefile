@@ -108,13 +108,13 @@ test-unit: ## Run the tests that need nothing
 .PHONY: test-api
 test-api: ## Run the tests against a real etcd and kube-apiserver
 	@mkdir -p $(OUT)
-	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets); go test -tags api $(ARGS) ./... 2>&1 | tee $(OUT)/test-api.log
+	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets); go test -tags api -count 1 $(ARGS) ./controllers/... 2>&1 | tee $(OUT)/test-api.log
 
 .PHONY: test-broker
 test-broker: ## Run the tests against real RabbitMQ 3.10 and 4.3
 	@mkdir -p $(OUT)
 	@$(LOCAL) images
-	@go test -tags broker -timeout 20m $(ARGS) ./test/broker/... 2>&1 | tee $(OUT)/test-broker.log
+	@go test -tags broker -timeout 20m -count 1 $(ARGS) ./test/broker/... 2>&1 | tee $(OUT)/test-broker.log
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on a real Kubernetes (NODES=3, CLUSTER=kind|current)
