@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/warren-mq/warren/hack/progress"
 	"github.com/warren-mq/warren/test/cluster"
 )
 
@@ -53,8 +54,8 @@ func run(ctx context.Context, args []string) error {
 
 func up(ctx context.Context, options cluster.Options) error {
 	if options.Kind == "local" {
-		cluster.Say("The first run on a machine builds Kubernetes and the RabbitMQ images: about 25 minutes on two cores.")
-		cluster.Say("They stay in a cache outside this checkout; later runs take a minute or two.")
+		progress.Say("The first run on a machine builds Kubernetes and the RabbitMQ images: about 25 minutes on two cores.")
+		progress.Say("They stay in a cache outside this checkout; later runs take a minute or two.")
 	}
 	c, err := cluster.Start(ctx, options)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/hack/progress"
 	"github.com/warren-mq/warren/test/cluster"
 )
 
@@ -32,21 +33,21 @@ const patience = 10 * time.Minute
 
 // prepare applies the samples, waits for the clusters, declares queues, and waits until every policy is in force.
 func prepare(ctx context.Context, c *cluster.Cluster) error {
-	if err := cluster.Step("apply config/samples/demo", func() error { return applySamples(ctx, c) }); err != nil {
+	if err := progress.Step("apply config/samples/demo", func() error { return applySamples(ctx, c) }); err != nil {
 		return err
 	}
-	if err := cluster.Step("wait for the RabbitMQ clusters", func() error { return waitReady(ctx, c, &v1alpha1.WorkloadClusterList{}) }); err != nil {
+	if err := progress.Step("wait for the RabbitMQ clusters", func() error { return waitReady(ctx, c, &v1alpha1.WorkloadClusterList{}) }); err != nil {
 		return err
 	}
 	for _, q := range queues {
-		err := cluster.Step(fmt.Sprintf("declare %d %s queues on %s by AMQP", len(q.names), q.queueType, q.cluster), func() error {
+		err := progress.Step(fmt.Sprintf("declare %d %s queues on %s by AMQP", len(q.names), q.queueType, q.cluster), func() error {
 			return c.Rabbit(namespace, q.cluster).Declare(ctx, q.queueType, q.names...)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return cluster.Step("wait until the policies are in force", func() error {
+	return progress.Step("wait until the policies are in force", func() error {
 		err := cluster.Wait(ctx, patience, func(ctx context.Context) (string, error) { return outOfForce(ctx, c) })
 		if err != nil {
 			return err
@@ -75,7 +76,7 @@ func waitReady(ctx context.Context, c *cluster.Cluster, list client.ObjectList) 
 		}
 		missing := strings.Join(unready(list), "; ")
 		if missing != said && missing != "" {
-			cluster.Say("  %s", missing)
+			progress.Say("  %s", missing)
 		}
 		said = missing
 		return missing, nil

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/hack/progress"
 	"github.com/warren-mq/warren/test/cluster"
 )
 
@@ -119,7 +120,7 @@ func replicated(q cluster.Queue, r v1alpha1.ReplicationSpec) bool {
 // show prints what is true, and fails if anything is not as it should be.
 func show(ctx context.Context, c *cluster.Cluster) error {
 	var facts facts
-	err := cluster.Step("ask the running nodes", func() (err error) {
+	err := progress.Step("ask the running nodes", func() (err error) {
 		facts, err = gather(ctx, c)
 		return err
 	})

@@ -9,9 +9,9 @@ import (
 
 	"github.com/warren-mq/warren/hack/local/internal/cluster"
 	"github.com/warren-mq/warren/hack/local/internal/host"
-	"github.com/warren-mq/warren/hack/local/internal/progress"
 	"github.com/warren-mq/warren/hack/local/internal/state"
 	"github.com/warren-mq/warren/hack/local/internal/tools"
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // nameFlag is the cluster's name; its default comes from the checkout, so that two checkouts differ.

@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // backend is a way to have a Kubernetes.
@@ -106,7 +108,7 @@ func (k kind) up(ctx context.Context) error {
 	if err := os.WriteFile(config, []byte(kindConfig(k.Nodes)), 0o600); err != nil {
 		return err
 	}
-	return Step("start kind cluster "+k.Name, func() error {
+	return progress.Step("start kind cluster "+k.Name, func() error {
 		_, err := k.loud(ctx, "kind", "create", "cluster", "--name", k.Name, "--config", config, "--wait", "3m",
 			"--kubeconfig", filepath.Join(filepath.Dir(config), "kubeconfig"))
 		return err
@@ -171,7 +173,7 @@ func (c current) kubeconfig(context.Context) (string, error) {
 	if err := errors.Join(api.MinifyConfig(config), api.FlattenConfig(config)); err != nil {
 		return "", err
 	}
-	Say("CLUSTER=current: the context is %s", config.CurrentContext)
+	progress.Say("CLUSTER=current: the context is %s", config.CurrentContext)
 	path, err := c.folder("kubeconfig")
 	if err != nil {
 		return "", err

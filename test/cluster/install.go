@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // buildWarren builds the static program and its image, and answers the image's name. Its tag follows from the
@@ -18,7 +20,7 @@ func (c *Cluster) buildWarren(ctx context.Context) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = Step("build Warren", func() error {
+	err = progress.Step("build Warren", func() error {
 		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, ".")
 		command.Dir, command.Env, command.Stderr = c.Root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux"), os.Stderr
 		return command.Run()
@@ -32,7 +34,7 @@ func (c *Cluster) buildWarren(ctx context.Context) (name string, err error) {
 	}
 	sum := sha256.Sum256(content)
 	name = "localhost/warren/warren:" + hex.EncodeToString(sum[:6])
-	return name, Step("put image "+name+" on the nodes", func() error {
+	return name, progress.Step("put image "+name+" on the nodes", func() error {
 		archive := program + ".tar"
 		if _, err := c.run(ctx, "go", "run", "./hack/local", "image", "--binary", program, "--tag", name, "-o", archive); err != nil {
 			return err
@@ -56,12 +58,12 @@ func (c *Cluster) install(ctx context.Context) error {
 	if images.rabbitmq != "" {
 		args = append(args, "--set", "rabbitmq.image="+strings.NewReplacer("{", `\{`, "}", `\}`, ",", `\,`).Replace(images.rabbitmq))
 	}
-	return Step("install Warren with its chart", func() error {
+	return progress.Step("install Warren with its chart", func() error {
 		_, err := c.helm(ctx, args...)
 		if err == nil || !strings.Contains(err.Error(), "another operation") {
 			return err
 		}
-		Say("an earlier installation was broken off: starting over")
+		progress.Say("an earlier installation was broken off: starting over")
 		if _, err := c.helm(ctx, "uninstall", Release, "--namespace", Namespace, "--wait"); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/warren-mq/warren/hack/progress"
 	"github.com/warren-mq/warren/test/cluster"
 )
 
@@ -43,7 +44,7 @@ func runAll(m *testing.M) int {
 	}
 	code := m.Run()
 	if os.Getenv("KEEP") == "1" {
-		cluster.Say("KEEP=1: the cluster stays: export KUBECONFIG=%s", k.Kubeconfig)
+		progress.Say("KEEP=1: the cluster stays: export KUBECONFIG=%s", k.Kubeconfig)
 		return code
 	}
 	if err := k.Down(ctx, ourNamespaces(ctx)...); err != nil {
@@ -56,7 +57,7 @@ func runAll(m *testing.M) int {
 func ourNamespaces(ctx context.Context) []string {
 	var list corev1.NamespaceList
 	if err := k.Client.List(ctx, &list, client.HasLabels{labelOurs}); err != nil {
-		cluster.Say("list namespaces: %v", err)
+		progress.Say("list namespaces: %v", err)
 	}
 	var names []string
 	for _, namespace := range list.Items {
@@ -70,7 +71,7 @@ func removeNamespaces(ctx context.Context) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return cluster.Step("remove namespaces of an earlier run", func() error {
+	return progress.Step("remove namespaces of an earlier run", func() error {
 		return k.RemoveNamespaces(ctx, names...)
 	})
 }

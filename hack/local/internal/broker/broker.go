@@ -20,9 +20,9 @@ import (
 	"github.com/warren-mq/warren/hack/local/internal/cache"
 	"github.com/warren-mq/warren/hack/local/internal/host"
 	"github.com/warren-mq/warren/hack/local/internal/proc"
-	"github.com/warren-mq/warren/hack/local/internal/progress"
 	"github.com/warren-mq/warren/hack/local/internal/rabbit"
 	"github.com/warren-mq/warren/hack/local/internal/state"
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // DefaultPlugins are on unless others are asked for.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/warren-mq/warren/hack/local/internal/host"
-	"github.com/warren-mq/warren/hack/local/internal/progress"
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // Root is the folder of the cache: $WARREN_CACHE, or "warren" in the user's cache folder.

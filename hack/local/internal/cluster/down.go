@@ -11,7 +11,7 @@ import (
 
 	"github.com/warren-mq/warren/hack/local/internal/host"
 	"github.com/warren-mq/warren/hack/local/internal/proc"
-	"github.com/warren-mq/warren/hack/local/internal/progress"
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // Down ends a cluster and removes all that belongs to it. It also cleans up after a run that crashed.

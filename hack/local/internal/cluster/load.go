@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/warren-mq/warren/hack/local/internal/images"
-	"github.com/warren-mq/warren/hack/local/internal/progress"
 	"github.com/warren-mq/warren/hack/local/internal/state"
 	"github.com/warren-mq/warren/hack/local/internal/tools"
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // Load imports an image (docker-archive) into every node of a running cluster.

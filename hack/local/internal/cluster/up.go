@@ -9,8 +9,8 @@ import (
 	"github.com/warren-mq/warren/hack/local/internal/host"
 	"github.com/warren-mq/warren/hack/local/internal/images"
 	"github.com/warren-mq/warren/hack/local/internal/kubeapi"
-	"github.com/warren-mq/warren/hack/local/internal/progress"
 	"github.com/warren-mq/warren/hack/local/internal/tools"
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // Options are what a cluster shall be.

@@ -9,7 +9,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/warren-mq/warren/hack/local/internal/progress"
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // Need is a file that must exist and the Debian package that has it.

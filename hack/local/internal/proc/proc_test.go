@@ -67,6 +67,7 @@ func TestStartAndStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The log is written by another process, and a file gives nothing to wait on.
 	for end := time.Now().Add(10 * time.Second); !strings.Contains(Tail(log, 5), "hello"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("log is %s", Tail(log, 5))

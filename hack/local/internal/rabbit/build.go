@@ -14,7 +14,7 @@ import (
 	"github.com/warren-mq/warren/hack/local/internal/cache"
 	"github.com/warren-mq/warren/hack/local/internal/host"
 	"github.com/warren-mq/warren/hack/local/internal/image"
-	"github.com/warren-mq/warren/hack/local/internal/progress"
+	"github.com/warren-mq/warren/hack/progress"
 )
 
 // recipe changes when code that key does not see changes what comes out.

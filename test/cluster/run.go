@@ -9,49 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 )
-
-// every is how often a step that takes long says that it still runs.
-const every = 15 * time.Second
-
-var (
-	begun    = time.Now()
-	outputMu sync.Mutex
-)
-
-// Say prints one line with the seconds since the program began, on standard error: standard output is for results.
-func Say(format string, args ...any) {
-	outputMu.Lock()
-	defer outputMu.Unlock()
-	fmt.Fprintf(os.Stderr, "[%4.0fs] %s\n", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
-}
-
-// Step runs do and says when it begins, that it still runs, and how long it took.
-func Step(what string, do func() error) error {
-	start := time.Now()
-	Say("%s ...", what)
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				Say("%s: still running after %.0f s", what, time.Since(start).Seconds())
-			}
-		}
-	}()
-	if err := do(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	Say("%s: done in %.1f s", what, time.Since(start).Seconds())
-	return nil
-}
 
 // run runs a program in the checkout and answers its standard output. What it says on standard error is shown when it
 // is shown to be of use: always for programs that report progress, else with the error.
