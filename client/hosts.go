@@ -1,19 +1,18 @@
 package warren
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"strings"
+
+	"github.com/warren-mq/warren/client/internal/route"
 )
 
 // DefaultPort is AMQP's, for hosts that are named without a port.
-const DefaultPort = 5672
+const DefaultPort = route.DefaultPort
 
 // ErrNoHosts says that the environment names no host for a class.
-var ErrNoHosts = errors.New("no hosts")
+var ErrNoHosts = route.ErrNoHosts
 
 // Hosts are the addresses of the clusters that serve a class of work, each as "HOST:PORT".
 type Hosts struct {
@@ -33,52 +32,16 @@ func HostsFromEnv(class string) (Hosts, error) { return hostsFrom(class, os.Gete
 
 func hostsFrom(class string, getenv func(string) string) (Hosts, error) {
 	name := "RMQ_" + strings.ToUpper(strings.ReplaceAll(class, "-", "_"))
-	current, err := addresses(name+"_HOSTS", getenv)
+	current, err := route.ParseHosts(name+"_HOSTS", getenv(name+"_HOSTS"), DefaultPort)
 	if err != nil {
 		return Hosts{}, err
 	}
 	if len(current) == 0 {
 		return Hosts{}, fmt.Errorf("%w for class %q: set %s_HOSTS, as runtime.messaging.svc:5672", ErrNoHosts, class, name)
 	}
-	old, err := addresses(name+"_OLD_HOSTS", getenv)
+	old, err := route.ParseHosts(name+"_OLD_HOSTS", getenv(name+"_OLD_HOSTS"), DefaultPort)
 	if err != nil {
 		return Hosts{}, err
 	}
 	return Hosts{Class: class, Current: current, Old: old}, nil
-}
-
-func addresses(variable string, getenv func(string) string) ([]string, error) {
-	var out []string
-	for i, part := range strings.Split(getenv(variable), ",") {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			continue
-		}
-		address, err := withPort(part)
-		if err != nil {
-			// Its number, not its text: somebody may have put a password there.
-			return nil, fmt.Errorf("%s: entry %d is not HOST or HOST:PORT: %w", variable, i+1, err)
-		}
-		out = append(out, address)
-	}
-	return out, nil
-}
-
-func withPort(part string) (string, error) {
-	bare := strings.TrimSuffix(strings.TrimPrefix(part, "["), "]")
-	if !strings.Contains(part, ":") || net.ParseIP(bare) != nil {
-		if strings.ContainsAny(bare, "/@ []") {
-			return "", errors.New("only a name or an address is wanted")
-		}
-		return net.JoinHostPort(bare, strconv.Itoa(DefaultPort)), nil
-	}
-	host, port, err := net.SplitHostPort(part)
-	switch {
-	case err != nil || host == "" || strings.ContainsAny(host, "/@ []"):
-		return "", errors.New("only a name or an address is wanted")
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", errors.New("the port is not a number from 1 to 65535")
-	}
-	return part, nil
 }
