@@ -1,0 +1,4 @@
+package warren
+
+// Batch is what a handler gets.
+type Batch struct{}

@@ -1,0 +1,161 @@
+package link
+
+import (
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// bufferBound is how much may wait for the socket, in bytes. Beyond it Write blocks: the pressure of a slow broker
+	// must reach the publisher.
+	bufferBound = 1 << 20
+	// keepBuffer is the largest buffer that is kept for reuse, in bytes.
+	keepBuffer = 256 << 10
+)
+
+// gathered is a connection whose writes return at once and are written by a goroutine of its own: what piles up during one
+// write to the socket goes out with the next. Nothing waits longer than that when the socket is idle. An error of the
+// socket is returned by every later Write.
+type gathered struct {
+	net.Conn
+	timeout time.Duration // a write to the socket that takes longer fails, unless held
+
+	mu      sync.Mutex
+	space   sync.Cond // there is room, or an end
+	work    sync.Cond // there is something to write, or an end
+	buf     []byte
+	spare   []byte
+	err     error
+	held    bool // the broker said that it does not read for now
+	writing bool
+	done    chan struct{} // the goroutine has ended
+}
+
+func gather(c net.Conn, timeout time.Duration) *gathered {
+	g := &gathered{Conn: c, timeout: timeout, done: make(chan struct{})}
+	g.space.L, g.work.L = &g.mu, &g.mu
+	go g.flush()
+	return g
+}
+
+// Write copies p; it blocks while more than a bound waits for the socket.
+func (g *gathered) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.err == nil && len(g.buf) > 0 && len(g.buf)+len(p) > bufferBound {
+		g.space.Wait()
+	}
+	if g.err != nil {
+		return 0, g.err
+	}
+	if len(g.buf) == 0 {
+		g.work.Signal()
+	}
+	g.buf = append(g.buf, p...)
+	return len(p), nil
+}
+
+func (g *gathered) flush() {
+	defer close(g.done)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		for len(g.buf) == 0 && g.err == nil {
+			g.work.Wait()
+		}
+		if g.err != nil {
+			return
+		}
+		out := g.buf
+		g.buf, g.spare = g.spare[:0], nil
+		g.writing = true
+		g.deadline()
+		g.space.Broadcast()
+		g.mu.Unlock()
+		_, err := g.Conn.Write(out)
+		g.mu.Lock()
+		g.writing = false
+		if cap(out) <= keepBuffer {
+			g.spare = out[:0]
+		}
+		if err != nil {
+			g.fail(err)
+			// Reading must end too, or only the heartbeat would find out.
+			_ = g.Conn.Close()
+			return
+		}
+	}
+}
+
+// deadline bounds the write that is going on. The lock is held.
+func (g *gathered) deadline() {
+	if g.timeout <= 0 || !g.writing {
+		return
+	}
+	at := time.Time{}
+	if !g.held {
+		at = time.Now().Add(g.timeout)
+	}
+	_ = g.Conn.SetWriteDeadline(at)
+}
+
+// hold lifts the bound of writes while the broker has said that it does not read, and sets it again.
+func (g *gathered) hold(held bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held = held
+	g.deadline()
+}
+
+// fail is called with the lock held.
+func (g *gathered) fail(err error) {
+	if g.err == nil {
+		g.err = err
+	}
+	g.space.Broadcast()
+	g.work.Broadcast()
+}
+
+// SetWriteDeadline is ignored: writes are bounded by the timeout.
+func (g *gathered) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline sets the deadline of reads alone.
+func (g *gathered) SetDeadline(t time.Time) error { return g.Conn.SetReadDeadline(t) }
+
+// Close gives what waits half a second to leave, and ends the connection.
+func (g *gathered) Close() error {
+	g.drain(500 * time.Millisecond)
+	return g.abort()
+}
+
+// drain waits until nothing waits for the socket, for at most d.
+func (g *gathered) drain(d time.Duration) {
+	deadline := time.Now().Add(d)
+	g.mu.Lock()
+	if g.writing || len(g.buf) > 0 {
+		_ = g.Conn.SetWriteDeadline(deadline)
+		g.timeout = 0 // the flusher must not set a later one
+	}
+	g.mu.Unlock()
+	for time.Now().Before(deadline) {
+		g.mu.Lock()
+		idle := g.err != nil || (len(g.buf) == 0 && !g.writing)
+		g.mu.Unlock()
+		if idle {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// abort ends the connection at once; what waits is lost.
+func (g *gathered) abort() error {
+	g.mu.Lock()
+	g.fail(os.ErrClosed)
+	g.mu.Unlock()
+	err := g.Conn.Close()
+	<-g.done
+	return err
+}

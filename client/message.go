@@ -1,0 +1,200 @@
+package warren
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/warren-mq/warren/client/envelope"
+)
+
+// Message is what an application publishes.
+type Message struct {
+	// Queue that the message goes to by the default exchange. Its class and cluster are looked up by this name.
+	// Either Queue or Exchange is set.
+	Queue string
+	// Exchange that the message goes to instead, with Key as its routing key.
+	Exchange string
+	// Key is the routing key for Exchange.
+	Key string
+	// Class of work that serves the queue or exchange; empty for the one that the routes tell.
+	Class string
+
+	// ID identifies the message for good: it is the AMQP message-id, kept over every retry, so that a consumer can tell a
+	// duplicate. One is made if it is empty.
+	ID string
+	// Body is not copied and must not change before the message has been confirmed.
+	Body []byte
+	// Headers of AMQP field-table types. A Go int is sent as 64 bits.
+	Headers map[string]any
+
+	ContentType     string
+	ContentEncoding string
+	CorrelationID   string
+	ReplyTo         string
+	Type            string
+	AppID           string
+	// Timestamp is sent in whole seconds; zero is not sent.
+	Timestamp time.Time
+	// Priority from 0 to 255.
+	Priority uint8
+	// Expiration is how long the message may wait in the queue, in whole milliseconds; 0 is for ever.
+	Expiration time.Duration
+	// Transient messages may be lost when a broker restarts. The default is to store them.
+	Transient bool
+}
+
+// overhead is what a message is charged in memory beyond its body and headers, in bytes: frames, properties, bookkeeping.
+const overhead = 256
+
+// size is what the message is charged against the bound of unconfirmed bytes.
+func (m *Message) size() int64 {
+	n := overhead + len(m.Body)
+	for k, v := range m.Headers {
+		n += len(k) + 16
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+	}
+	return int64(n)
+}
+
+// check refuses what can never be published, before anything is buffered.
+func (m *Message) check() error {
+	switch {
+	case m.Queue == "" && m.Exchange == "":
+		return fmt.Errorf("%w: neither Queue nor Exchange is set", ErrInvalid)
+	case m.Queue != "" && (m.Exchange != "" || m.Key != ""):
+		return fmt.Errorf("%w: Queue %q goes by the default exchange, so Exchange and Key must be empty", ErrInvalid, m.Queue)
+	case len(m.Queue) > 255 || len(m.Exchange) > 255 || len(m.Key) > 255:
+		return fmt.Errorf("%w: names of queues and exchanges and routing keys have at most 255 bytes", ErrInvalid)
+	case m.Expiration < 0:
+		return fmt.Errorf("%w: Expiration is negative", ErrInvalid)
+	}
+	for _, s := range []string{m.ID, m.ContentType, m.ContentEncoding, m.CorrelationID, m.ReplyTo, m.Type, m.AppID} {
+		if len(s) > 255 {
+			return fmt.Errorf("%w: a property has %d bytes, AMQP takes 255", ErrInvalid, len(s))
+		}
+	}
+	return nil
+}
+
+// target is where the broker is told to send the message.
+func (m *Message) target() (exchange, key string) {
+	if m.Queue != "" {
+		return "", m.Queue
+	}
+	return m.Exchange, m.Key
+}
+
+// publishing is the message in AMQP's terms. The error is about a header that AMQP cannot carry.
+func (m *Message) publishing() (amqp.Publishing, error) {
+	headers, err := table(m.Headers)
+	if err != nil {
+		return amqp.Publishing{}, err
+	}
+	p := amqp.Publishing{
+		Headers:         headers,
+		ContentType:     m.ContentType,
+		ContentEncoding: m.ContentEncoding,
+		CorrelationId:   m.CorrelationID,
+		ReplyTo:         m.ReplyTo,
+		MessageId:       m.ID,
+		Timestamp:       m.Timestamp,
+		Type:            m.Type,
+		AppId:           m.AppID,
+		Priority:        m.Priority,
+		DeliveryMode:    amqp.Persistent,
+		Body:            m.Body,
+	}
+	if m.Transient {
+		p.DeliveryMode = amqp.Transient
+	}
+	if m.Expiration > 0 {
+		p.Expiration = fmt.Sprint(m.Expiration.Milliseconds())
+	}
+	return p, nil
+}
+
+// packed is the message as an entry of an envelope.
+func (m *Message) packed() envelope.Message {
+	return envelope.Message{
+		ID: m.ID, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, CorrelationID: m.CorrelationID,
+		ReplyTo: m.ReplyTo, Type: m.Type, AppID: m.AppID, Timestamp: m.Timestamp, Headers: m.Headers, Body: m.Body,
+	}
+}
+
+// table makes headers what amqp091-go accepts and sends whole: it would cut an int to 32 bits.
+func table(headers map[string]any) (amqp.Table, error) {
+	if len(headers) == 0 {
+		return nil, nil
+	}
+	out := make(amqp.Table, len(headers))
+	for k, v := range headers {
+		out[k] = field(v)
+	}
+	if err := out.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: headers: %w", ErrInvalid, err)
+	}
+	return out, nil
+}
+
+func field(v any) any {
+	switch v := v.(type) {
+	case int:
+		return int64(v)
+	case uint:
+		return int64(v) //nolint:gosec // AMQP has no larger integer
+	case map[string]any:
+		inner := make(amqp.Table, len(v))
+		for k, w := range v {
+			inner[k] = field(w)
+		}
+		return inner
+	case []any:
+		inner := make([]any, len(v))
+		for i, w := range v {
+			inner[i] = field(w)
+		}
+		return inner
+	default:
+		return v
+	}
+}
+
+var (
+	idPrefix  = newPrefix()
+	idCounter atomic.Uint64
+)
+
+func newPrefix() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]) + "-"
+}
+
+// newID is unique among all processes (80 random bits) and cheap: no chance is drawn per message.
+func newID() string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], idCounter.Add(1))
+	const digits = "0123456789abcdef"
+	out := make([]byte, 0, len(idPrefix)+16)
+	out = append(out, idPrefix...)
+	started := false
+	for i, c := range b {
+		if c == 0 && !started && i < 7 {
+			continue
+		}
+		started = true
+		out = append(out, digits[c>>4], digits[c&15])
+	}
+	return string(out)
+}

@@ -1,0 +1,333 @@
+package warren
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/warren-mq/warren/client/internal/link"
+)
+
+// shard owns one channel at a time and publishes on it from one goroutine; a second one waits for the confirms. It connects when there is
+// something to send. When a channel is lost, what was sent on it and is not confirmed is sent first on the next, in order.
+type shard struct {
+	pipe *pipe
+	wake chan struct{} // something changed that the sender may wait for
+
+	mu       sync.Mutex
+	again    []*Confirmation // was sent, or claimed for sending, on a channel that was lost
+	queue    []*Confirmation // was never sent
+	bytes    int             // of bodies in queue
+	since    time.Time       // when the first of queue came
+	hurried  bool            // do not linger
+	suspects bool            // one of again made the broker close the channel: send one at a time until it is found
+}
+
+func (s *shard) push(c *Confirmation) {
+	cfg := &s.pipe.p.cfg
+	s.mu.Lock()
+	before := len(s.queue)
+	wasFull := s.bytes >= cfg.maxBytes || before >= cfg.maxCount
+	s.queue = append(s.queue, c)
+	s.bytes += c.body
+	if before == 0 {
+		s.since = time.Now()
+	}
+	isFull := s.bytes >= cfg.maxBytes || len(s.queue) >= cfg.maxCount
+	s.mu.Unlock()
+	if before == 0 || (isFull && !wasFull) {
+		s.signal()
+	}
+}
+
+func (s *shard) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *shard) hurry() {
+	s.mu.Lock()
+	s.hurried = len(s.queue) > 0
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *shard) reclaim(l *lane) (out []*Confirmation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pick := func(from []*Confirmation) []*Confirmation {
+		kept := make([]*Confirmation, 0, len(from))
+		for _, c := range from {
+			if c.lane == l {
+				out = append(out, c)
+			} else {
+				kept = append(kept, c)
+			}
+		}
+		return kept
+	}
+	s.again, s.queue = pick(s.again), pick(s.queue)
+	s.bytes = 0
+	for _, c := range s.queue {
+		s.bytes += c.body
+	}
+	return out
+}
+
+func (s *shard) run(ctx context.Context) {
+	defer s.end()
+	for s.wait(ctx) {
+		ch, err := s.pipe.conn.Channel(ctx)
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, link.ErrClosed) {
+				return
+			}
+			// The connection is there and gives no channel: it has too many, or is just being lost.
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
+		}
+		s.session(ctx, ch)
+	}
+}
+
+// wait until there is something to send.
+func (s *shard) wait(ctx context.Context) bool {
+	for {
+		s.mu.Lock()
+		some := len(s.again)+len(s.queue) > 0
+		s.mu.Unlock()
+		if some {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-s.wake:
+		}
+	}
+}
+
+// end settles what is left.
+func (s *shard) end() {
+	s.mu.Lock()
+	left := append(s.again, s.queue...)
+	s.again, s.queue = nil, nil
+	s.mu.Unlock()
+	for _, c := range left {
+		c.settle(closedError(c), false)
+	}
+}
+
+// session publishes on one channel until it is lost.
+func (s *shard) session(ctx context.Context, ch *link.Channel) {
+	if err := ch.Confirm(false); err != nil {
+		ch.Drop()
+		return
+	}
+	full := s.pipe.p.cfg.window
+	w := newWindow(full)
+	s.mu.Lock()
+	if s.suspects {
+		w.limit = 1
+	}
+	s.mu.Unlock()
+	returns := ch.NotifyReturn(make(chan amqp.Return, full+1))
+	confirmed := make(chan struct{})
+	go func() {
+		defer close(confirmed)
+		s.confirm(ch, w, returns)
+	}()
+	unsent := s.send(ctx, ch, w)
+	// When ctx has ended the pipe is closing the connection.
+	<-ch.Lost()
+	w.end()
+	<-confirmed
+	s.keep(w.rest(), unsent, ch.Err(), w.alone())
+}
+
+// keep takes over what a lost channel left, in order: what was sent on it and not confirmed, then what had been claimed and
+// was not sent.
+func (s *shard) keep(unknown []sent, unsent []*Confirmation, cause error, alone bool) {
+	// The broker closes a channel (and not the connection) over a message that it cannot take: there is no such exchange, no
+	// permission, it is too large. Which one it was shows when they are sent one at a time.
+	suspects := refused(cause)
+	var again []*Confirmation
+	for _, u := range unknown {
+		for _, c := range u.all() {
+			switch limit := s.pipe.p.cfg.attempts; {
+			case suspects && alone:
+				s.finish(c, fmt.Errorf("%w: the broker closed the channel: %w", ErrRefused, cause))
+			case limit > 0 && c.sends >= limit:
+				s.finish(c, fmt.Errorf("%w: the channel was lost: %w", ErrUnknown, cause))
+			default:
+				again = append(again, c)
+			}
+		}
+	}
+	if n := len(again); n > 0 {
+		s.pipe.p.r.hook(func(h *Hooks) {
+			if h.Resent != nil {
+				h.Resent(s.pipe.cluster.Name, n)
+			}
+		})
+	}
+	again = append(again, unsent...)
+	var parted []*Confirmation
+	s.mu.Lock()
+	// A lane that parts after this look finds its messages in again.
+	again = slices.DeleteFunc(again, func(c *Confirmation) bool {
+		if c.lane.parted.Load() {
+			parted = append(parted, c)
+			return true
+		}
+		return false
+	})
+	s.again = append(again, s.again...)
+	s.suspects = suspects && !alone && len(s.again) > 0
+	s.mu.Unlock()
+	for _, c := range parted {
+		c.lane.giveBack(c)
+	}
+}
+
+// refused tells whether the broker closed a channel over what was sent on it.
+func refused(cause error) bool {
+	var closed *amqp.Error
+	if !errors.As(cause, &closed) || !closed.Server {
+		return false
+	}
+	switch closed.Code {
+	case amqp.AccessRefused, amqp.NotFound, amqp.PreconditionFailed, amqp.ContentTooLarge, amqp.NotImplemented:
+		return true
+	}
+	return false
+}
+
+// finish settles a message that the lane counts as on its way.
+func (s *shard) finish(c *Confirmation, err error) {
+	c.settle(err, false)
+	c.lane.settled(1)
+}
+
+// send publishes until the channel is lost or ctx ends. It returns what it had claimed and could not send, in order.
+func (s *shard) send(ctx context.Context, ch *link.Channel, w *window) (unsent []*Confirmation) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		batch := s.collect(ctx, ch, w, timer)
+		if batch == nil {
+			return nil
+		}
+		units := s.pipe.p.units(batch)
+		for i, u := range units {
+			if !s.transmit(ctx, ch, w, u) {
+				for _, u := range units[i:] {
+					unsent = append(unsent, u.all()...)
+				}
+				return unsent
+			}
+		}
+	}
+}
+
+// collect waits until a batch is to be sent and takes all that is there. It is nil when the channel is lost or ctx ended.
+func (s *shard) collect(ctx context.Context, ch *link.Channel, w *window, timer *time.Timer) []*Confirmation {
+	for {
+		batch, wait := s.ripe(w)
+		if len(batch) > 0 {
+			return batch
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ch.Lost():
+			return nil
+		case <-s.wake:
+		case <-w.empty:
+		case <-timer.C:
+		}
+	}
+}
+
+// ripe takes all messages if it is time to send them, else it says how long to wait.
+func (s *shard) ripe(w *window) ([]*Confirmation, time.Duration) {
+	cfg := &s.pipe.p.cfg
+	idle := w.idle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.suspects {
+		if len(s.again) == 0 && idle {
+			// None of them was it.
+			s.suspects = false
+			w.widen(cfg.window)
+		} else if len(s.again) == 0 {
+			return nil, time.Hour
+		}
+	}
+	if len(s.again) > 0 {
+		batch := s.again
+		s.again = nil
+		return batch, 0
+	}
+	if len(s.queue) == 0 {
+		return nil, time.Hour
+	}
+	left := cfg.maxDelay - time.Since(s.since)
+	if cfg.auto && !s.hurried && !idle && left > 0 && s.bytes < cfg.maxBytes && len(s.queue) < cfg.maxCount {
+		return nil, left
+	}
+	batch := s.queue
+	s.queue, s.bytes, s.hurried = make([]*Confirmation, 0, min(len(batch), cfg.maxCount)), 0, false
+	return batch, 0
+}
+
+// transmit publishes one AMQP message. It is false when the channel is lost or ctx ended and the message was not sent.
+func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sent) bool {
+	if !w.reserve(ctx, ch) {
+		return false
+	}
+	select {
+	case <-ch.Unblocked():
+	default:
+		// The broker does not read: what is sent now waits in buffers for as long as that lasts.
+		select {
+		case <-ch.Unblocked():
+		case <-ch.Lost():
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	if u.one != nil && u.one.lane.parted.Load() || u.one == nil && u.many[0].lane.parted.Load() {
+		w.unreserve()
+		u.first().lane.giveBack(u.all()...)
+		return true
+	}
+	for _, c := range u.all() {
+		c.sends++
+	}
+	u.at = time.Now()
+	exchange, key := u.first().m.target()
+	confirmation, err := ch.PublishWithDeferredConfirm(exchange, key, !s.pipe.p.cfg.unroutable, false, u.publishing)
+	if err != nil {
+		// It may have been sent in part or whole: the channel cannot be used any more.
+		ch.Drop()
+		w.lose(u)
+		return true
+	}
+	u.confirmation = confirmation
+	w.add(u)
+	return true
+}
