@@ -43,9 +43,9 @@ func bindingDir(root, name string) (string, error) {
 	case filepath.IsAbs(name):
 		return filepath.Clean(name), nil
 	case strings.ContainsAny(name, `/\`) || name == "." || name == "..":
-		return "", fmt.Errorf("%s is neither the name of a binding nor an absolute path", quote(name))
+		return "", errors.New("neither the name of a binding nor an absolute path")
 	case root == "":
-		return "", fmt.Errorf("binding %s: SERVICE_BINDING_ROOT is not set", quote(name))
+		return "", errors.New("SERVICE_BINDING_ROOT, the folder of bindings, is not set")
 	}
 	return filepath.Join(root, name), nil
 }

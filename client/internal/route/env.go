@@ -67,7 +67,9 @@ func (env environment) vars(prefix string) (layer, error) {
 		case value != "":
 			l[s] = literal(name, value)
 		case path != "":
-			l[s] = fileRef(path)
+			if err := l.file(s, name+"_FILE", path); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for s, suffix := range map[setting]string{vhost: "_VHOST", serverName: "_SERVER_NAME"} {
@@ -77,7 +79,9 @@ func (env environment) vars(prefix string) (layer, error) {
 	}
 	for s, suffix := range map[setting]string{caFile: "_CA_FILE", certFile: "_CERT_FILE", keyFile: "_KEY_FILE"} {
 		if path := env[prefix+suffix]; path != "" {
-			l[s] = fileRef(path)
+			if err := l.file(s, prefix+suffix, path); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if _, cert := l[certFile]; cert != (env[prefix+"_KEY_FILE"] != "") {

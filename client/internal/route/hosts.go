@@ -46,7 +46,7 @@ func withPort(part string, port int) (string, error) {
 		return net.JoinHostPort(addr.String(), strconv.Itoa(port)), nil
 	}
 	if strings.HasPrefix(part, "[") && strings.HasSuffix(part, "]") {
-		part = net.JoinHostPort(part[1:len(part)-1], strconv.Itoa(port))
+		part += ":" + strconv.Itoa(port)
 	}
 	if !strings.Contains(part, ":") {
 		part = net.JoinHostPort(part, strconv.Itoa(port))
@@ -70,5 +70,5 @@ func withPort(part string, port int) (string, error) {
 }
 
 func notInHost(r rune) bool {
-	return strings.ContainsRune(`/\@[]?#%"'<>`, r) || unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
+	return strings.ContainsRune(`/\@[]?#%"'<>,`, r) || unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -109,4 +110,14 @@ func (c chain) text(s setting) (string, error) {
 		return "", fmt.Errorf("%s: %w", r.from, err)
 	}
 	return value, nil
+}
+
+// file adds the content of a file. Paths are absolute, and the error does not repeat what is not: it may well be the password
+// itself.
+func (l layer) file(s setting, place, path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%s is not an absolute path", place)
+	}
+	l[s] = fileRef(filepath.Clean(path))
+	return nil
 }

@@ -151,6 +151,9 @@ func (t *Table) find(l lookup) (Route, error) {
 	if err != nil {
 		return Route{}, err
 	}
+	if r.DeadLetter == l.name {
+		r.DeadLetter = "" // taken over from the class; a message that fails there has nowhere else to go
+	}
 	t.mu.Lock()
 	if len(t.found) < maxFound {
 		if t.found == nil {
