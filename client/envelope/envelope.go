@@ -69,8 +69,8 @@ type Message struct {
 	Timestamp time.Time
 	// Headers with AMQP's values: nil, bool, int8, uint8, int16, uint16, int32, uint32, int64, float32, float64, string,
 	// []byte, time.Time (whole seconds), []any, and map[string]any or a type made of it, as amqp091.Table. An int is taken
-	// too, and is read as an int32, or as an int64 if it is larger. Maps are read as map[string]any. Keys have at most 255
-	// bytes. Empty is the same as nil.
+	// too, and is read as an int32, or as an int64 if it is larger. Maps are read as map[string]any;
+	// amqp091 takes nested ones only as its Table. Keys have at most 255 bytes. Empty is the same as nil.
 	Headers map[string]any
 	// Body in bytes. Empty is the same as nil.
 	Body []byte
