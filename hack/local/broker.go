@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/warren-mq/warren/hack/local/internal/broker"
 	"github.com/warren-mq/warren/hack/local/internal/cache"
@@ -19,12 +20,19 @@ import (
 func brokerCommand() command {
 	return command{
 		name:  "broker",
-		args:  "start|stop|list|exec ...",
+		args:  "start|stop|kill|restart|pause|resume|list|exec ...",
 		short: "Run single RabbitMQ nodes on loopback, without a cluster",
-		long: `start --version 3.10.8|4.3.6 [--name NAME] [--plugins a,b] [--user U] [--password P]
-        start a broker, wait until its management API answers, print one JSON line
+		long: `start --version 3.10.8|4.3.6 [--name NAME] [--plugins a,b] [--user U] [--password P] [--join NAME]
+        start a broker, wait until its management API answers, print one JSON line;
+        --join makes it a member of the cluster of a running broker, whose users it has
 stop    --name NAME | --all-mine
         end it and remove its files; --all-mine ends all that this checkout started
+kill    --name NAME
+        end it as a power cut does; its files stay
+restart --name NAME
+        kill it if it runs, start it on its data and ports, print its JSON line
+pause   --name NAME, resume --name NAME
+        stop all its processes where they are, and let them go on
 list    print one JSON line per broker of this checkout
 exec    --name NAME -- COMMAND...
         run a command such as rabbitmqctl inside it`,
@@ -34,14 +42,17 @@ exec    --name NAME -- COMMAND...
 
 func runBroker(flags *flag.FlagSet, args []string) error {
 	actions := map[string]func(*flag.FlagSet, []string) error{
-		"start": brokerStart, "stop": brokerStop, "list": brokerList, "exec": brokerExec,
+		"start": brokerStart, "stop": brokerStop, "list": brokerList, "exec": brokerExec, "restart": brokerRestart,
+		"kill":   onBroker(broker.Kill),
+		"pause":  onBroker(func(name string) error { return broker.Signal(name, syscall.SIGSTOP) }),
+		"resume": onBroker(func(name string) error { return broker.Signal(name, syscall.SIGCONT) }),
 	}
 	if len(args) == 0 || actions[args[0]] == nil {
 		if err := flags.Parse(args); err != nil {
 			return err
 		}
 		flags.Usage()
-		return fmt.Errorf("broker needs one of start, stop, list, exec")
+		return fmt.Errorf("broker needs one of start, stop, kill, restart, pause, resume, list, exec")
 	}
 	if err := host.Root("running a broker"); err != nil {
 		return err
@@ -55,6 +66,7 @@ func brokerStart(flags *flag.FlagSet, args []string) error {
 	plugins := flags.String("plugins", strings.Join(broker.DefaultPlugins, ","), "plugins to enable, with commas between them")
 	user := flags.String("user", "", "user to create (default warren)")
 	password := flags.String("password", "", "the user's password (default: random)")
+	join := flags.String("join", "", "name of a running broker whose cluster the new one joins")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -66,14 +78,7 @@ func brokerStart(flags *flag.FlagSet, args []string) error {
 	if err != nil {
 		return err
 	}
-	cacheDir, err := cache.Root()
-	if err != nil {
-		return err
-	}
-	if err := host.Ensure(host.ForBrokers); err != nil {
-		return err
-	}
-	built, err := rabbit.Ensure(cacheDir, line)
+	built, err := ensure(line)
 	if err != nil {
 		return err
 	}
@@ -81,12 +86,60 @@ func brokerStart(flags *flag.FlagSet, args []string) error {
 		*name = state.DefaultName(checkout) + "-" + strings.ReplaceAll(line.Name, ".", "-")
 	}
 	started, err := broker.Start(built, broker.Options{
-		Name: *name, Owner: checkout, Plugins: strings.Split(*plugins, ","), Username: *user, Password: *password,
+		Name: *name, Owner: checkout, Plugins: strings.Split(*plugins, ","), Username: *user, Password: *password, Join: *join,
 	})
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(started)
+}
+
+// ensure builds the root file system of a line if the cache lacks it.
+func ensure(line rabbit.Line) (rabbit.Built, error) {
+	cacheDir, err := cache.Root()
+	if err != nil {
+		return rabbit.Built{}, err
+	}
+	if err := host.Ensure(host.ForBrokers); err != nil {
+		return rabbit.Built{}, err
+	}
+	return rabbit.Ensure(cacheDir, line)
+}
+
+// onBroker is an action on the broker that --name names.
+func onBroker(do func(name string) error) func(*flag.FlagSet, []string) error {
+	return func(flags *flag.FlagSet, args []string) error {
+		name := flags.String("name", "", "name of the broker")
+		if err := flags.Parse(args); err != nil {
+			return err
+		}
+		if *name == "" {
+			return fmt.Errorf("which broker? Give --name")
+		}
+		return do(*name)
+	}
+}
+
+func brokerRestart(flags *flag.FlagSet, args []string) error {
+	return onBroker(func(name string) error {
+		version, err := broker.VersionOf(name)
+		if err != nil {
+			return err
+		}
+		line, err := rabbit.Find(version)
+		if err != nil {
+			return err
+		}
+		built, err := ensure(line)
+		if err != nil {
+			return err
+		}
+		started, err := broker.Restart(built, name)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(started)
+	})(flags, args)
 }
 
 func brokerStop(flags *flag.FlagSet, args []string) error {

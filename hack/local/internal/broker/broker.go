@@ -36,6 +36,7 @@ type Options struct {
 	Plugins  []string
 	Username string
 	Password string
+	Join     string // running broker whose cluster it becomes a member of
 }
 
 // Broker is a started node; its exported JSON is what tests read.
@@ -58,6 +59,8 @@ type record struct {
 	Plugins  []string      `json:"plugins"`
 	Identity proc.Identity `json:"identity"`
 	Ports    ports         `json:"ports"`
+	Seed     string        `json:"seed,omitempty"`   // node that it joins at its first start
+	Cookie   string        `json:"cookie,omitempty"` // as all nodes of its cluster have it
 }
 
 // ports are all the ports of one node.
@@ -84,7 +87,15 @@ func Start(built rabbit.Built, opts Options) (Broker, error) {
 	if err := host.RemoveTree(dir); err != nil {
 		return Broker{}, err
 	}
-	rec, err := prepare(built, opts, dir)
+	var seed record
+	if opts.Join != "" {
+		if seed, _, err = running(opts.Join); err != nil {
+			return Broker{}, err
+		}
+		// The users are the cluster's.
+		opts.Username, opts.Password = seed.Username, seed.Password
+	}
+	rec, err := prepare(built, opts, dir, seed)
 	if err != nil {
 		return Broker{}, err
 	}
@@ -106,8 +117,9 @@ func open(name string) (dir string, unlock func(), err error) {
 	return filepath.Join(parent, name), unlock, err
 }
 
-// prepare chooses ports and writes the broker's files.
-func prepare(built rabbit.Built, opts Options, dir string) (record, error) {
+// prepare chooses ports and writes the broker's files. Nodes of one cluster find each other by one epmd, which the first of
+// them to start runs, and know each other by one cookie.
+func prepare(built rabbit.Built, opts Options, dir string, seed record) (record, error) {
 	free, err := freePorts(5)
 	if err != nil {
 		return record{}, err
@@ -127,7 +139,10 @@ func prepare(built rabbit.Built, opts Options, dir string) (record, error) {
 			Management: fmt.Sprintf("http://127.0.0.1:%d", p.Management),
 			Prometheus: fmt.Sprintf("http://127.0.0.1:%d", p.Prometheus),
 		},
-		Owner: opts.Owner, Plugins: opts.Plugins, Ports: p,
+		Owner: opts.Owner, Plugins: opts.Plugins, Ports: p, Cookie: secret(),
+	}
+	if opts.Join != "" {
+		rec.Ports.EPMD, rec.Seed, rec.Cookie = seed.Ports.EPMD, seed.node(), seed.Cookie
 	}
 	return rec, errors.Join(folders(dir), files(rec))
 }
@@ -155,6 +170,82 @@ func launch(rec *record, built rabbit.Built) error {
 		return errors.Join(err, id.Stop(0), errors.New(proc.Tail(log, 25)))
 	}
 	return nil
+}
+
+// Kill ends a broker as a power cut does, and keeps its files.
+func Kill(name string) error {
+	_, unlock, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	rec, _, err := find(name)
+	if err != nil {
+		return err
+	}
+	return rec.Identity.Stop(0)
+}
+
+// VersionOf tells which RabbitMQ a broker is.
+func VersionOf(name string) (string, error) {
+	rec, _, err := find(name)
+	return rec.Version, err
+}
+
+// Restart kills a broker if it runs, and starts it again on its data and ports.
+func Restart(built rabbit.Built, name string) (Broker, error) {
+	_, unlock, err := open(name)
+	if err != nil {
+		return Broker{}, err
+	}
+	defer unlock()
+	rec, _, err := find(name)
+	if err != nil {
+		return Broker{}, err
+	}
+	if rec.Version != built.Version {
+		return Broker{}, fmt.Errorf("broker %s has data of RabbitMQ %s, not %s", name, rec.Version, built.Version)
+	}
+	if err := rec.Identity.Stop(0); err != nil {
+		return Broker{}, err
+	}
+	what := fmt.Sprintf("starting broker %s again", name)
+	return rec.Broker, progress.Step(what, func() error { return launch(&rec, built) })
+}
+
+// Signal sends a signal to all processes of a broker that may stop or continue them.
+func Signal(name string, signal syscall.Signal) error {
+	rec, _, err := running(name)
+	if err != nil {
+		return err
+	}
+	// The first process leads the group in which the broker runs.
+	if err := syscall.Kill(-rec.PID, signal); err != nil {
+		return fmt.Errorf("signalling broker %s: %w", name, err)
+	}
+	return nil
+}
+
+// find reads the record of a broker that was started and not stopped.
+func find(name string) (rec record, dir string, err error) {
+	root, err := state.Root()
+	if err != nil {
+		return record{}, "", err
+	}
+	dir = filepath.Join(root, "brokers", name)
+	if err := state.Read(filepath.Join(dir, recordFile), &rec); err != nil {
+		return record{}, "", fmt.Errorf("no broker %s: %w", name, err)
+	}
+	return rec, dir, nil
+}
+
+// running is find for a broker whose processes must be there.
+func running(name string) (record, string, error) {
+	rec, dir, err := find(name)
+	if err == nil && !rec.Identity.Alive() {
+		err = fmt.Errorf("broker %s has ended; its log is %s", name, filepath.Join(dir, "log"))
+	}
+	return rec, dir, err
 }
 
 // Stop ends a broker and removes its files. Its data are of no use to anyone, so it is killed at once.

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,21 +12,13 @@ import (
 
 // Exec runs a command such as rabbitmqctl inside a broker, as its user, connected to this terminal.
 func Exec(name string, command []string) error {
-	root, err := state.Root()
+	rec, dir, err := running(name)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(root, "brokers", name)
-	var rec record
 	var spec initSpec
-	if err := state.Read(filepath.Join(dir, recordFile), &rec); err != nil {
-		return fmt.Errorf("no broker %s: %w", name, err)
-	}
 	if err := state.Read(filepath.Join(dir, "init.json"), &spec); err != nil {
 		return err
-	}
-	if !rec.Identity.Alive() {
-		return fmt.Errorf("broker %s has ended; its log is %s", name, filepath.Join(dir, "log"))
 	}
 	user := strconv.Itoa(rabbit.User)
 	args := []string{"--target", strconv.Itoa(rec.PID), "--mount", "--uts", "--ipc", "--pid", "--root", "--wd",

@@ -29,7 +29,7 @@ func files(rec record) error {
 	return errors.Join(
 		own(filepath.Join(rec.Dir, "etc/enabled_plugins"), "["+strings.Join(rec.Plugins, ",")+"].\n", 0o644),
 		own(filepath.Join(rec.Dir, "etc/conf.d/10-local.conf"), configuration(rec), 0o600),
-		own(filepath.Join(rec.Dir, "data/.erlang.cookie"), secret(), 0o400),
+		own(filepath.Join(rec.Dir, "data/.erlang.cookie"), rec.Cookie, 0o400),
 	)
 }
 
@@ -41,8 +41,14 @@ func own(path, content string, mode os.FileMode) error {
 	return os.Chown(path, rabbit.User, rabbit.User)
 }
 
-// configuration keeps every listener on loopback and creates the user at the first start.
+// configuration keeps every listener on loopback and creates the user, or joins the cluster, at the first start.
 func configuration(rec record) string {
+	join := ""
+	if rec.Seed != "" {
+		join = "cluster_formation.peer_discovery_backend = classic_config\n" +
+			"cluster_formation.classic_config.nodes.1 = " + rec.Seed + "\n" +
+			"cluster_formation.classic_config.nodes.2 = " + rec.node() + "\n"
+	}
 	return fmt.Sprintf(`listeners.tcp.local = 127.0.0.1:%d
 management.tcp.ip = 127.0.0.1
 management.tcp.port = %d
@@ -59,13 +65,16 @@ log.console = true
 log.console.level = info
 disk_free_limit.absolute = 50MB
 vm_memory_high_watermark.absolute = 1GiB
-`, rec.Ports.AMQP, rec.Ports.Management, rec.Ports.Prometheus, rec.Username, rec.Password)
+`, rec.Ports.AMQP, rec.Ports.Management, rec.Ports.Prometheus, rec.Username, rec.Password) + join
 }
+
+// node is the name that Erlang knows the broker by.
+func (rec record) node() string { return rec.Name + "@localhost" }
 
 // environment is that of the image, with names and ports of this broker.
 func environment(rec record, built rabbit.Built) []string {
 	return append(built.Env(),
-		"RABBITMQ_NODENAME="+rec.Name+"@localhost",
+		"RABBITMQ_NODENAME="+rec.node(),
 		fmt.Sprintf("RABBITMQ_DIST_PORT=%d", rec.Ports.Dist),
 		fmt.Sprintf("ERL_EPMD_PORT=%d", rec.Ports.EPMD),
 		"ERL_EPMD_ADDRESS=127.0.0.1",

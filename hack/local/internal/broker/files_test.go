@@ -32,6 +32,27 @@ func TestEveryListenerIsOnLoopback(t *testing.T) {
 	}
 }
 
+func TestAMemberSharesWhatAClusterNeeds(t *testing.T) {
+	dir := t.TempDir()
+	seed := record{Broker: Broker{Name: "one", Username: "u", Password: "p"}, Ports: ports{EPMD: 1005}, Cookie: "baked"}
+	rec, err := prepare(rabbit.Built{}, Options{Name: "two", Join: "one", Username: "u", Password: "p"}, dir, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.Cookie != "baked" || rec.Ports.EPMD != 1005 {
+		t.Errorf("cookie %q and epmd's port %d, want those of the other", rec.Cookie, rec.Ports.EPMD)
+	}
+	text := configuration(rec)
+	for _, line := range []string{"classic_config.nodes.1 = one@localhost", "classic_config.nodes.2 = two@localhost"} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("configuration lacks %q", line)
+		}
+	}
+	if strings.Contains(configuration(seed), "cluster_formation") {
+		t.Error("a broker that joins none looks for others")
+	}
+}
+
 func TestFreePortsDiffer(t *testing.T) {
 	found, err := freePorts(20)
 	if err != nil {
