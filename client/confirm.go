@@ -24,7 +24,8 @@ type confirmer struct {
 	w        *window
 	returns  <-chan amqp.Return
 	returned map[address]int
-	open     []sent // unsettled, oldest first
+	open     []sent  // unsettled, oldest first
+	errs     []error // of what is being settled
 	lost     bool
 }
 
@@ -77,7 +78,7 @@ func (f *confirmer) wait(timer *time.Timer) {
 func (f *confirmer) prefix() {
 	n := 0
 	for n < len(f.open) {
-		if done, _ := f.verdict(&f.open[n]); !done {
+		if known, _ := f.verdict(&f.open[n]); !known {
 			break
 		}
 		n++
@@ -88,9 +89,8 @@ func (f *confirmer) prefix() {
 		return
 	}
 	f.settle(f.open[:n])
-	rest := copy(f.open, f.open[n:])
-	clear(f.open[rest:])
-	f.open = f.open[:rest]
+	clear(f.open[:n])
+	f.open = f.open[n:]
 }
 
 // sweep settles all messages that have a verdict.
@@ -98,7 +98,7 @@ func (f *confirmer) sweep() {
 	var done []sent
 	kept := f.open[:0]
 	for i := range f.open {
-		if ok, _ := f.verdict(&f.open[i]); ok {
+		if known, _ := f.verdict(&f.open[i]); known {
 			done = append(done, f.open[i])
 		} else {
 			kept = append(kept, f.open[i])
@@ -126,20 +126,21 @@ func (f *confirmer) verdict(u *sent) (known, acked bool) {
 	return !f.ch.IsClosed(), false
 }
 
-// settle tells outcomes, in groups of the same.
+// settle tells outcomes: first to the hooks, in groups of the same, then to those who wait.
 func (f *confirmer) settle(done []sent) {
 	if len(done) == 0 {
 		return
 	}
 	// A return comes before the confirm of its message, and has been put into the buffer before it.
 	f.drainReturns()
+	f.errs = f.errs[:0]
 	event := PublishEvent{Cluster: f.s.pipe.cluster.Name}
-	var lane *lane
-	inLane := 0
+	now := time.Now()
 	for i := range done {
 		u := &done[i]
 		err := f.outcome(u)
-		if i > 0 && (err == nil) != (event.Err == nil) {
+		f.errs = append(f.errs, err)
+		if event.Sent > 0 && (err != nil || event.Err != nil) {
 			f.report(&event)
 		}
 		event.Err = err
@@ -147,18 +148,25 @@ func (f *confirmer) settle(done []sent) {
 		for _, c := range u.all() {
 			event.Messages++
 			event.Bytes += int64(c.body)
-			event.Waited = max(event.Waited, time.Since(c.born))
-			c.settle(err, false)
-			if c.lane != lane && lane != nil {
-				lane.settled(inLane)
-				inLane = 0
-			}
-			lane = c.lane
-			inLane++
+			event.Waited = max(event.Waited, now.Sub(c.born))
 		}
 	}
-	lane.settled(inLane)
 	f.report(&event)
+	var at *lane
+	n := 0
+	for i := range done {
+		for _, c := range done[i].all() {
+			c.settle(f.errs[i], false)
+			if c.lane != at {
+				if n > 0 {
+					at.settled(n)
+				}
+				at, n = c.lane, 0
+			}
+			n++
+		}
+	}
+	at.settled(n)
 	f.w.settled(len(done))
 }
 
@@ -173,7 +181,7 @@ func (f *confirmer) report(e *PublishEvent) {
 
 func (f *confirmer) outcome(u *sent) error {
 	exchange, key := u.first().m.target()
-	to := address{u.publishing.MessageId, exchange, key}
+	to := address{u.id(), exchange, key}
 	returned := false
 	if len(f.returned) > 0 && f.returned[to] > 0 {
 		returned = true

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // Confirmation tells the outcome of one message that was accepted, exactly once.
 type Confirmation struct {
 	p          *Publisher
 	m          Message
-	publishing amqp.Publishing
 	lane       *lane
 	seq        uint64 // order in the lane
 	size       int64  // charged bytes
@@ -105,7 +102,7 @@ func (c *Confirmation) settle(err error, unsent bool) bool {
 		close(c.done)
 	}
 	c.mu.Unlock()
-	c.m.Body, c.publishing.Body = nil, nil // a kept Confirmation must not keep the message
+	c.m.Body, c.m.Headers = nil, nil // a kept Confirmation must not keep the message
 	c.p.refund(c.size)
 	c.generation.leave()
 	c.finish(err)

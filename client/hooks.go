@@ -17,7 +17,7 @@ type Hooks struct {
 	DialFailed func(ConnectionEvent)
 	// Blocked is called when a broker stops taking messages, for instance for a memory alarm; Err has its reason.
 	Blocked func(ConnectionEvent)
-	// Unblocked is called when it takes them again.
+	// Unblocked is called when it takes them again, or when the connection ends before that. There is one for each Blocked.
 	Unblocked func(ConnectionEvent)
 
 	// Published is called once for each group of messages whose outcome became known together.

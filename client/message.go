@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -95,14 +96,10 @@ func (m *Message) target() (exchange, key string) {
 	return m.Exchange, m.Key
 }
 
-// publishing is the message in AMQP's terms. The error is about a header that AMQP cannot carry.
-func (m *Message) publishing() (amqp.Publishing, error) {
-	headers, err := table(m.Headers)
-	if err != nil {
-		return amqp.Publishing{}, err
-	}
+// publishing is the message in AMQP's terms; its headers have been through table.
+func (m *Message) publishing() amqp.Publishing {
 	p := amqp.Publishing{
-		Headers:         headers,
+		Headers:         m.Headers,
 		ContentType:     m.ContentType,
 		ContentEncoding: m.ContentEncoding,
 		CorrelationId:   m.CorrelationID,
@@ -112,16 +109,20 @@ func (m *Message) publishing() (amqp.Publishing, error) {
 		Type:            m.Type,
 		AppId:           m.AppID,
 		Priority:        m.Priority,
-		DeliveryMode:    amqp.Persistent,
+		DeliveryMode:    m.deliveryMode(),
 		Body:            m.Body,
 	}
-	if m.Transient {
-		p.DeliveryMode = amqp.Transient
-	}
 	if m.Expiration > 0 {
-		p.Expiration = fmt.Sprint(m.Expiration.Milliseconds())
+		p.Expiration = strconv.FormatInt(m.Expiration.Milliseconds(), 10)
 	}
-	return p, nil
+	return p
+}
+
+func (m *Message) deliveryMode() uint8 {
+	if m.Transient {
+		return amqp.Transient
+	}
+	return amqp.Persistent
 }
 
 // packed is the message as an entry of an envelope.

@@ -137,7 +137,9 @@ func BufferBytes(n int64) PublisherOption {
 }
 
 // FailWhenFull makes publishing fail with ErrBufferFull instead of waiting when BufferBytes is reached.
-func FailWhenFull() PublisherOption { return publisherOption(func(c *publisherConfig) { c.fail = true }) }
+func FailWhenFull() PublisherOption {
+	return publisherOption(func(c *publisherConfig) { c.fail = true })
+}
 
 // ConfirmWindow is how many AMQP messages may be unconfirmed on a channel: 1,000. Larger ones cost more than they bring.
 func ConfirmWindow(n int) PublisherOption {

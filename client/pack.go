@@ -24,7 +24,7 @@ func (p *Publisher) units(batch []*Confirmation) []sent {
 		size, err := packer.Size(&inner)
 		if !l.packs || !packable(&c.m) || err != nil {
 			delete(open, l) // what follows must not overtake it
-			out = append(out, sent{one: c, publishing: c.publishing})
+			out = append(out, sent{one: c})
 			continue
 		}
 		at, ok := open[l]
@@ -53,9 +53,8 @@ func (p *Publisher) encode(u *sent) {
 	first := u.many[0]
 	if len(u.many) == 1 {
 		u.one, u.many = first, nil
-		u.publishing = first.publishing
 		if first.m.ContentEncoding == "" {
-			u.publishing.Body, u.publishing.ContentEncoding = p.squeeze(u.publishing.Body)
+			first.m.Body, first.m.ContentEncoding = p.squeeze(first.m.Body)
 		}
 		return
 	}
@@ -66,12 +65,12 @@ func (p *Publisher) encode(u *sent) {
 		_ = packer.Add(&inner)
 	}
 	body, encoding := p.squeeze(packer.Bytes())
-	u.publishing = amqp.Publishing{
+	u.packed = &amqp.Publishing{
 		MessageId:       newID(),
 		ContentType:     envelope.ContentType,
 		ContentEncoding: encoding,
 		Headers:         amqp.Table{envelope.HeaderVersion: int64(envelope.Version), envelope.HeaderCount: int64(len(u.many))},
-		DeliveryMode:    first.publishing.DeliveryMode,
+		DeliveryMode:    first.m.deliveryMode(),
 		Body:            body,
 	}
 }

@@ -17,11 +17,11 @@ import (
 // the order of what one goroutine publishes to one queue, or to one exchange and key, also over lost connections and over
 // the move of a queue to another cluster. It is safe for use by several goroutines.
 type Publisher struct {
-	r      *Router
-	cfg    publisherConfig
-	bytes  *semaphore.Weighted
-	ctx    context.Context // ends when Close gives up
-	cancel context.CancelFunc
+	r        *Router
+	cfg      publisherConfig
+	bytes    *semaphore.Weighted
+	ctx      context.Context // ends when Close gives up
+	cancel   context.CancelFunc
 	unfollow func()
 
 	mu     sync.RWMutex
@@ -72,11 +72,11 @@ func (p *Publisher) connect(ctx context.Context, queue string) error {
 		return err
 	}
 	p.mu.Lock()
-	pipe := p.pipe(to.Publish)
+	pipe := p.pipe(place(to))
 	p.mu.Unlock()
 	ch, err := pipe.conn.Channel(ctx)
 	if err != nil {
-		return fmt.Errorf("cluster %s: %w", to.Publish.Name, err)
+		return fmt.Errorf("cluster %s: %w", pipe.cluster.Name, err)
 	}
 	return ch.Shut(ctx)
 }
@@ -139,11 +139,11 @@ func (p *Publisher) accept(ctx context.Context, m Message, pin *route.Cluster) (
 
 func (p *Publisher) buffer(ctx context.Context, c *Confirmation, pin *route.Cluster) error {
 	p.compress(&c.m)
-	publishing, err := c.m.publishing()
+	headers, err := table(c.m.Headers)
 	if err != nil {
 		return err
 	}
-	c.publishing, c.body = publishing, len(c.m.Body)
+	c.m.Headers, c.body = headers, len(c.m.Body)
 	c.size = c.m.size()
 	if err := p.charge(ctx, c.size); err != nil {
 		return err
@@ -161,6 +161,14 @@ func (p *Publisher) buffer(ctx context.Context, c *Confirmation, pin *route.Clus
 			return nil
 		}
 	}
+}
+
+// place is where messages go, or wait while publishers hold.
+func place(to route.Route) *route.Cluster {
+	if to.Hold {
+		return to.Consume[0]
+	}
+	return to.Publish
 }
 
 func (p *Publisher) charge(ctx context.Context, size int64) error {
@@ -209,7 +217,7 @@ func (p *Publisher) lane(m *Message, pin *route.Cluster) (*lane, error) {
 	}
 	p.sweep()
 	l = &lane{key: key, pinned: pin != nil, packs: p.cfg.pack[m.Queue] || (to.Unpack && p.cfg.auto && m.Queue != "")}
-	l.home = p.pipe(to.Publish)
+	l.home = p.pipe(place(to))
 	l.home.lanes++
 	l.want, l.held = l.home, to.Hold
 	l.parted.Store(l.held)

@@ -2,10 +2,14 @@ package warren
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/warren-mq/warren/client/internal/link"
 	"github.com/warren-mq/warren/client/internal/route"
@@ -198,21 +202,28 @@ func (r *Router) newConn(c *route.Cluster, use string) *link.Conn {
 			}
 		})
 	}
+	// An alarm ends with its connection, so that whoever counts the blocked ones need not know them one by one.
+	var blocked atomic.Bool
+	unblocked := func(host string) {
+		if blocked.Swap(false) {
+			event(func(h *Hooks) func(ConnectionEvent) { return h.Unblocked }, ConnectionEvent{Host: host})
+		}
+	}
 	cfg.Connected = func(host string) {
 		event(func(h *Hooks) func(ConnectionEvent) { return h.Connected }, ConnectionEvent{Host: host})
 	}
 	cfg.Disconnected = func(host string, err error) {
+		unblocked(host)
 		event(func(h *Hooks) func(ConnectionEvent) { return h.Disconnected }, ConnectionEvent{Host: host, Err: err})
 	}
 	cfg.DialFailed = func(host string, err error, wait time.Duration) {
 		event(func(h *Hooks) func(ConnectionEvent) { return h.DialFailed }, ConnectionEvent{Host: host, Err: err, Wait: wait})
 	}
 	cfg.Blocked = func(host, reason string) {
+		blocked.Store(true)
 		event(func(h *Hooks) func(ConnectionEvent) { return h.Blocked }, ConnectionEvent{Host: host, Err: errors.New(reason)})
 	}
-	cfg.Unblocked = func(host string) {
-		event(func(h *Hooks) func(ConnectionEvent) { return h.Unblocked }, ConnectionEvent{Host: host})
-	}
+	cfg.Unblocked = unblocked
 	return link.New(cfg)
 }
 
@@ -221,6 +232,18 @@ type target struct{ *route.Cluster }
 
 func (t target) Addresses() []string { return t.Hosts }
 func (t target) VirtualHost() string { return t.VHost }
+
+// Login is by name and password, or by the client's certificate where there is no name.
+func (t target) Login(secure *tls.Config) ([]amqp.Authentication, error) {
+	username, password, err := t.Credentials()
+	switch {
+	case err == nil:
+		return []amqp.Authentication{&amqp.PlainAuth{Username: username, Password: password}}, nil
+	case errors.Is(err, route.ErrNoCredentials) && secure != nil && len(secure.Certificates) > 0:
+		return []amqp.Authentication{&amqp.ExternalAuth{}}, nil
+	}
+	return nil, err
+}
 
 // settling returns the publisher of dead letters and repeated messages.
 func (r *Router) settling() (*Publisher, error) {

@@ -166,7 +166,7 @@ func (s *shard) keep(unknown []sent, unsent []*Confirmation, cause error, alone 
 	for _, u := range unknown {
 		for _, c := range u.all() {
 			switch limit := s.pipe.p.cfg.attempts; {
-			case suspects && alone:
+			case suspects && alone && u.confirmation != nil:
 				s.finish(c, fmt.Errorf("%w: the broker closed the channel: %w", ErrRefused, cause))
 			case limit > 0 && c.sends >= limit:
 				s.finish(c, fmt.Errorf("%w: the channel was lost: %w", ErrUnknown, cause))
@@ -298,10 +298,8 @@ func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sen
 	if !w.reserve(ctx, ch) {
 		return false
 	}
-	select {
-	case <-ch.Unblocked():
-	default:
-		// The broker does not read: what is sent now waits in buffers for as long as that lasts.
+	// A blocked broker does not read: what would be sent now waited in buffers for as long as that lasts.
+	if ch.Blocked() {
 		select {
 		case <-ch.Unblocked():
 		case <-ch.Lost():
@@ -310,7 +308,7 @@ func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sen
 			return false
 		}
 	}
-	if u.one != nil && u.one.lane.parted.Load() || u.one == nil && u.many[0].lane.parted.Load() {
+	if u.first().lane.parted.Load() {
 		w.unreserve()
 		u.first().lane.giveBack(u.all()...)
 		return true
@@ -320,11 +318,13 @@ func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sen
 	}
 	u.at = time.Now()
 	exchange, key := u.first().m.target()
-	confirmation, err := ch.PublishWithDeferredConfirm(exchange, key, !s.pipe.p.cfg.unroutable, false, u.publishing)
+	confirmation, err := ch.PublishWithDeferredConfirm(exchange, key, !s.pipe.p.cfg.unroutable, false, u.message())
 	if err != nil {
-		// It may have been sent in part or whole: the channel cannot be used any more.
-		ch.Drop()
-		w.lose(u)
+		// It may have been sent in part or whole: the channel cannot be used any more. Often it is closed already.
+		if !ch.IsClosed() {
+			ch.Drop()
+		}
+		w.add(u)
 		return true
 	}
 	u.confirmation = confirmation

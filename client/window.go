@@ -14,7 +14,7 @@ import (
 type sent struct {
 	one          *Confirmation
 	many         []*Confirmation
-	publishing   amqp.Publishing
+	packed       *amqp.Publishing           // of many
 	confirmation *amqp.DeferredConfirmation // nil when sending failed half-way
 	at           time.Time
 }
@@ -33,11 +33,20 @@ func (s *sent) first() *Confirmation {
 	return s.many[0]
 }
 
-func (s *sent) count() int {
-	if s.one != nil {
-		return 1
+// message is what goes on the wire.
+func (s *sent) message() amqp.Publishing {
+	if s.packed != nil {
+		return *s.packed
 	}
-	return len(s.many)
+	return s.one.m.publishing()
+}
+
+// id that a returned message would have.
+func (s *sent) id() string {
+	if s.packed != nil {
+		return s.packed.MessageId
+	}
+	return s.one.m.ID
 }
 
 // window is what is unconfirmed on one channel, between the goroutine that sends and the one that confirms.
@@ -96,9 +105,6 @@ func (w *window) add(s sent) {
 		notify(w.fresh)
 	}
 }
-
-// lose notes what may have been sent when the channel failed.
-func (w *window) lose(s sent) { w.add(s) }
 
 // take returns what was sent since the last call, into buf.
 func (w *window) take(buf []sent) []sent {

@@ -23,10 +23,10 @@ type Target interface {
 	Addresses() []string
 	// VirtualHost to open.
 	VirtualHost() string
-	// Credentials are asked for at every dial, so that a changed password is followed.
-	Credentials() (username, password string, err error)
 	// TLS is nil for a plain connection.
 	TLS(host string) (*tls.Config, error)
+	// Login is asked for at every dial, so that a changed password is followed. It is told the TLS in use.
+	Login(*tls.Config) ([]amqp.Authentication, error)
 }
 
 // Config of a connection. Zero durations take their defaults.
@@ -110,7 +110,7 @@ func (c *Conn) Channel(ctx context.Context) (*Channel, error) {
 			c.started = true
 			go c.run()
 		}
-		s, changed, last := c.cur, c.changed, c.lastErr
+		s, changed := c.cur, c.changed
 		c.mu.Unlock()
 		if s != nil {
 			ch, err := s.open(ctx)
@@ -122,7 +122,7 @@ func (c *Conn) Channel(ctx context.Context) (*Channel, error) {
 		case <-c.ctx.Done():
 			return nil, ErrClosed
 		case <-ctx.Done():
-			if last != nil {
+			if last := c.LastError(); last != nil {
 				return nil, fmt.Errorf("%w; the last failure: %w", ctx.Err(), last)
 			}
 			return nil, ctx.Err()
@@ -209,7 +209,7 @@ func (c *Conn) failed(host string, err error, attempt int) time.Duration {
 	wait := backoff(attempt, c.cfg.MinBackoff, c.cfg.MaxBackoff, chance)
 	var refused *amqp.Error
 	if errors.As(err, &refused) && (refused.Code == amqp.AccessRefused || refused.Code == amqp.NotAllowed) {
-		wait += min(2*time.Second, c.cfg.MaxBackoff/2)
+		wait += refusedWait
 	}
 	err = fmt.Errorf("%s: %w", host, err)
 	c.mu.Lock()
@@ -250,11 +250,7 @@ func (c *Conn) dial(host string) (*session, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.DialTimeout)
 	defer cancel()
 
-	username, password, err := c.cfg.Target.Credentials()
-	if err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
-	}
-	tcp, err := c.secure(ctx, host)
+	tcp, login, err := c.secure(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +264,7 @@ func (c *Conn) dial(host string) (*session, error) {
 	}
 	properties.SetClientConnectionName(c.cfg.Name)
 	conn, err := amqp.Open(raw, amqp.Config{
-		SASL:       []amqp.Authentication{&amqp.PlainAuth{Username: username, Password: password}},
+		SASL:       login,
 		Vhost:      c.cfg.Target.VirtualHost(),
 		Heartbeat:  c.cfg.Heartbeat,
 		FrameSize:  c.cfg.FrameSize,
@@ -290,29 +286,32 @@ func (c *Conn) dial(host string) (*session, error) {
 }
 
 // secure dials and makes the TLS connection, below the gathering of writes: above it each would be a record of its own.
-func (c *Conn) secure(ctx context.Context, host string) (net.Conn, error) {
-	tcp, err := c.cfg.Dial(ctx, "tcp", host)
-	if err != nil {
-		return nil, err
-	}
+func (c *Conn) secure(ctx context.Context, host string) (net.Conn, []amqp.Authentication, error) {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
 		name = host
 	}
 	config, err := c.cfg.Target.TLS(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("TLS: %w", err)
+	}
+	login, err := c.cfg.Target.Login(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	tcp, err := c.cfg.Dial(ctx, "tcp", host)
 	if err != nil || config == nil {
-		if err != nil {
-			_ = tcp.Close()
-			return nil, fmt.Errorf("TLS: %w", err)
-		}
-		return tcp, nil
+		return tcp, login, err
 	}
 	secured := tls.Client(tcp, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = tcp.Close()
-		return nil, fmt.Errorf("TLS: %w", err)
+		return nil, nil, fmt.Errorf("TLS: %w", err)
 	}
-	return secured, nil
+	return secured, login, nil
 }
+
+// refusedWait is the least wait after a refused login.
+const refusedWait = time.Second
 
 var epochs atomic.Uint64

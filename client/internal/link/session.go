@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -20,7 +21,7 @@ type session struct {
 
 	mu        sync.Mutex
 	unblocked chan struct{} // closed while the broker takes messages
-	isBlocked bool
+	isBlocked atomic.Bool
 }
 
 func newSession(c *Conn, conn *amqp.Connection, raw *gathered, host string) *session {
@@ -46,11 +47,11 @@ func newSession(c *Conn, conn *amqp.Connection, raw *gathered, host string) *ses
 
 func (s *session) block(b amqp.Blocking) {
 	s.mu.Lock()
-	if b.Active == s.isBlocked {
+	if b.Active == s.isBlocked.Load() {
 		s.mu.Unlock()
 		return
 	}
-	s.isBlocked = b.Active
+	s.isBlocked.Store(b.Active)
 	if b.Active {
 		s.unblocked = make(chan struct{})
 	} else {
@@ -176,6 +177,9 @@ func (c *Channel) Unblocked() <-chan struct{} {
 	defer c.session.mu.Unlock()
 	return c.session.unblocked
 }
+
+// Blocked tells whether the broker has said that it takes no messages for now.
+func (c *Channel) Blocked() bool { return c.session.isBlocked.Load() }
 
 // Drop ends the whole connection at once, for a broker that no longer answers.
 func (c *Channel) Drop() { _ = c.session.raw.abort() }
