@@ -3,17 +3,13 @@
 package broker_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/warren-mq/warren/test/brokers"
 )
 
 // Real brokers of both lines. They are started with hack/local, or, where that cannot run, named by environment
@@ -38,18 +34,9 @@ func init() {
 
 const plugins = "rabbitmq_management,rabbitmq_prometheus,rabbitmq_federation,rabbitmq_sharding"
 
-// address is where a broker is: what hack/local prints, or a variable says.
-type address struct {
-	Management string   `json:"management"`
-	Prometheus string   `json:"prometheus"`
-	Username   string   `json:"username"`
-	Password   string   `json:"password"`
-	Exec       []string `json:"exec"`
-}
-
 func real(t *testing.T, version, variable string) *subject {
 	t.Helper()
-	at, err := fromVariable(os.Getenv(variable))
+	at, err := brokers.FromVariable(os.Getenv(variable))
 	if err != nil {
 		t.Fatalf("%s: %v", variable, err)
 	}
@@ -60,7 +47,10 @@ func real(t *testing.T, version, variable string) *subject {
 	s.url, s.prometheus, s.username, s.password = at.Management, at.Prometheus, at.Username, at.Password
 	s.setStatistics = func(t *testing.T, on bool) {
 		t.Helper()
-		ctl(t, at, "eval", fmt.Sprintf("application:set_env(rabbitmq_management_agent, disable_metrics_collector, %v).", !on))
+		const set = "application:set_env(rabbitmq_management_agent, disable_metrics_collector, %v)."
+		if _, err := at.Run("rabbitmqctl", "eval", fmt.Sprintf(set, !on)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.forbidden = forbiddenUser
 	overview, err := s.client(t).Overview(t.Context())
@@ -75,84 +65,18 @@ func real(t *testing.T, version, variable string) *subject {
 	return s
 }
 
-// fromVariable is nil without a value.
-func fromVariable(value string) (*address, error) {
-	switch {
-	case value == "":
-		return nil, nil
-	case strings.HasPrefix(value, "{"):
-		var at address
-		if err := json.Unmarshal([]byte(value), &at); err != nil {
-			return nil, errors.New("not valid JSON") // without the value, which holds a password
-		}
-		return &at, nil
-	}
-	parsed, err := url.Parse(value)
-	if err != nil || parsed.User == nil {
-		return nil, errors.New("want a URL as http://user:password@host:15672")
-	}
-	password, _ := parsed.User.Password()
-	return &address{
-		Management: parsed.Scheme + "://" + parsed.Host, Prometheus: "http://" + parsed.Hostname() + ":15692",
-		Username: parsed.User.Username(), Password: password,
-	}, nil
-}
-
-// local runs hack/local from the root of the module.
-func local(t *testing.T, arguments ...string) ([]byte, error) {
+func startLocal(t *testing.T, version string) *brokers.Broker {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command("go", append([]string{"run", "./hack/local", "broker"}, arguments...)...)
-	command.Dir = root
-	var complaints bytes.Buffer
-	command.Stderr = &complaints
-	out, err := command.Output()
-	if err != nil {
-		return nil, fmt.Errorf("hack/local broker %s: %w\n%s", strings.Join(arguments, " "), err, complaints.String())
-	}
-	return out, nil
-}
-
-func startLocal(t *testing.T, version string) *address {
-	t.Helper()
-	name := fmt.Sprintf("contract-%s-%d", strings.ReplaceAll(version, ".", "-"), os.Getpid())
+	at, err := brokers.Start(version, fmt.Sprintf("contract-%s-%d", strings.ReplaceAll(version, ".", "-"), os.Getpid()), "--plugins", plugins)
 	t.Cleanup(func() {
-		if _, err := local(t, "stop", "--name", name); err != nil {
+		if err := at.Stop(); err != nil {
 			t.Errorf("the broker is not stopped: %v", err)
 		}
 	})
-	out, err := local(t, "start", "--version", version, "--name", name, "--plugins", plugins)
 	if err != nil {
-		t.Fatalf("no RabbitMQ %s: %v", version, err)
+		t.Fatal(err)
 	}
-	var at address
-	if err := json.Unmarshal(bytes.TrimSpace(out), &at); err != nil {
-		t.Fatalf("hack/local printed %q: %v", out, err)
-	}
-	at.Exec = []string{"local", name}
-	return &at
-}
-
-// ctl runs rabbitmqctl beside the broker.
-func ctl(t *testing.T, at *address, arguments ...string) {
-	t.Helper()
-	arguments = append([]string{"rabbitmqctl"}, arguments...)
-	if len(at.Exec) == 2 && at.Exec[0] == "local" {
-		if _, err := local(t, append([]string{"exec", "--name", at.Exec[1], "--"}, arguments...)...); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if len(at.Exec) == 0 {
-		t.Fatal(`this case runs rabbitmqctl: name the broker with JSON that has "exec"`)
-	}
-	arguments = append(at.Exec[1:len(at.Exec):len(at.Exec)], arguments...)
-	if out, err := exec.Command(at.Exec[0], arguments...).CombinedOutput(); err != nil {
-		t.Fatalf("rabbitmqctl: %v\n%s", err, out)
-	}
+	return at
 }
 
 // forbiddenUser is a policymaker without permission for any vhost.
