@@ -19,6 +19,8 @@ type session struct {
 	lost chan struct{} // closed when the connection has ended
 	err  error         // why; set before lost is closed
 
+	closing atomic.Bool // by us
+
 	mu        sync.Mutex
 	unblocked chan struct{} // closed while the broker takes messages
 	isBlocked atomic.Bool
@@ -36,7 +38,8 @@ func newSession(c *Conn, conn *amqp.Connection, raw *gathered, host string) *ses
 	}()
 	go func() {
 		s.err = ErrClosed
-		if err := <-closes; err != nil {
+		// When we closed it, the end of the socket may come before the AMQP library has noted that.
+		if err := <-closes; err != nil && !s.closing.Load() {
 			s.err = err
 		}
 		_ = raw.abort()
@@ -92,6 +95,7 @@ func (s *session) end(ctx context.Context) error {
 	if at, ok := ctx.Deadline(); ok && at.Before(deadline) {
 		deadline = at
 	}
+	s.closing.Store(true)
 	closed := make(chan error, 1)
 	go func() { closed <- s.amqp.CloseDeadline(deadline) }()
 	timer := time.NewTimer(time.Until(deadline))
