@@ -29,6 +29,8 @@ type Publisher struct {
 	lanes  map[laneKey]*lane
 	pipes  map[string]*pipe // by cluster key
 
+	retiring sync.WaitGroup // pipes that nobody uses any more
+
 	flushMu sync.Mutex
 	current atomic.Pointer[generation]
 	earlier []*generation
@@ -294,7 +296,7 @@ func (p *Publisher) unuse(from *pipe) {
 	from.lanes--
 	if from.lanes == 0 && !p.closed {
 		delete(p.pipes, from.cluster.Key())
-		go from.retire()
+		p.retiring.Go(from.retire)
 	}
 }
 
@@ -360,6 +362,7 @@ func (p *Publisher) Close(ctx context.Context) error {
 		wg.Go(func() { pipe.close(ctx) })
 	}
 	wg.Wait()
+	p.retiring.Wait()
 	p.r.leave(p)
 	if err != nil {
 		return fmt.Errorf("publisher closed before all was confirmed: %w", err)
