@@ -91,16 +91,10 @@ func decode(data []byte) (*file, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("not UTF-8")
 	}
-	var raw json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return nil, fmt.Errorf("line %d: not JSON: %w", line(data, syntax.Offset), err)
-		}
-		return nil, fmt.Errorf("not JSON: %w", err)
+	if !json.Valid(data) {
+		return nil, syntaxError(data)
 	}
-	r := &reader{dec: json.NewDecoder(bytes.NewReader(data))}
-	r.dec.UseNumber()
+	r := &reader{data: data}
 	f := &file{}
 	err := r.fields(
 		field{"version", r.number(&f.version)},
@@ -120,6 +114,16 @@ func decode(data []byte) (*file, error) {
 	return f, nil
 }
 
+func syntaxError(data []byte) error {
+	var raw json.RawMessage
+	err := json.Unmarshal(data, &raw)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("line %d: not JSON: %w", line(data, syntax.Offset), err)
+	}
+	return fmt.Errorf("not JSON: %w", err)
+}
+
 // located turns the place of a mistake into a line.
 func located(data []byte, err error) error {
 	var m *mistake
@@ -133,33 +137,82 @@ func line(data []byte, at int64) int {
 	return bytes.Count(data[:min(max(at, 0), int64(len(data)))], []byte("\n")) + 1
 }
 
-// reader takes the file apart without building it up in memory first.
-type reader struct{ dec *json.Decoder }
+// reader takes the file apart without building it up in memory first. What it reads is known to be JSON.
+type reader struct {
+	data []byte
+	at   int
+}
 
 type field struct {
 	name string
 	read func() error
 }
 
-func (r *reader) mistake(format string, args ...any) error {
-	return mistakeAt(r.dec.InputOffset(), "", fmt.Errorf(format, args...))
+// token is a brace, a bracket or a value; kind is its first byte, "0" for every number.
+type token struct {
+	kind byte
+	text string // of a string or a number
 }
 
-func (r *reader) token() (json.Token, error) {
-	t, err := r.dec.Token()
-	if err != nil {
-		return nil, r.mistake("%w", err)
+func (r *reader) mistake(format string, args ...any) error {
+	return mistakeAt(int64(r.at), "", fmt.Errorf(format, args...))
+}
+
+// peek is the first byte of the next token.
+func (r *reader) peek() byte {
+	for {
+		switch c := r.data[r.at]; c {
+		case ' ', '\t', '\r', '\n', ',', ':':
+			r.at++
+		default:
+			return c
+		}
 	}
-	return t, nil
+}
+
+func (r *reader) token() token {
+	c := r.peek()
+	begin := r.at
+	switch c {
+	case '{', '}', '[', ']':
+		r.at++
+		return token{kind: c}
+	case '"':
+		return token{kind: c, text: r.quoted()}
+	}
+	for r.at < len(r.data) && strings.IndexByte(" \t\r\n,:]}", r.data[r.at]) < 0 {
+		r.at++
+	}
+	if c == '-' || c >= '0' && c <= '9' {
+		return token{kind: '0', text: string(r.data[begin:r.at])}
+	}
+	return token{kind: c}
+}
+
+// quoted reads a string. Few have escapes, and those are left to the standard library.
+func (r *reader) quoted() string {
+	begin, plain := r.at, true
+	for r.at++; r.data[r.at] != '"'; r.at++ {
+		if r.data[r.at] == '\\' {
+			plain = false
+			r.at++
+		}
+	}
+	r.at++
+	if plain {
+		return string(r.data[begin+1 : r.at-1])
+	}
+	var out string
+	_ = json.Unmarshal(r.data[begin:r.at], &out) // it was found to be JSON
+	return out
 }
 
 // open reads the beginning of an object or a list.
-func (r *reader) open(delim json.Delim, what string) error {
-	t, err := r.token()
-	if err == nil && t != delim {
-		err = r.mistake("%s is wanted", what)
+func (r *reader) open(kind byte, what string) error {
+	if r.token().kind != kind {
+		return r.mistake("%s is wanted", what)
 	}
-	return err
+	return nil
 }
 
 // object reads the entries of an object; each reads the value.
@@ -167,17 +220,13 @@ func (r *reader) object(each func(key string) error) error {
 	if err := r.open('{', "an object"); err != nil {
 		return err
 	}
-	for r.dec.More() {
-		t, err := r.token()
-		if err != nil {
-			return err
-		}
-		if err := each(t.(string)); err != nil {
+	for r.peek() != '}' {
+		if err := each(r.token().text); err != nil {
 			return err
 		}
 	}
-	_, err := r.token()
-	return err
+	r.token()
+	return nil
 }
 
 // list reads the entries of a list, each by its number from 0.
@@ -185,13 +234,13 @@ func (r *reader) list(each func() error) error {
 	if err := r.open('[', "a list"); err != nil {
 		return err
 	}
-	for i := 0; r.dec.More(); i++ {
+	for i := 0; r.peek() != ']'; i++ {
 		if err := each(); err != nil {
 			return within(fmt.Sprintf("[%d]", i), err)
 		}
 	}
-	_, err := r.token()
-	return err
+	r.token()
+	return nil
 }
 
 // fields reads an object that has no others than these, each at most once.
@@ -220,15 +269,11 @@ func (r *reader) fields(known ...field) error {
 
 func (r *reader) text(to *string) func() error {
 	return func() error {
-		t, err := r.token()
-		if err != nil {
-			return err
-		}
-		text, ok := t.(string)
-		if !ok {
+		t := r.token()
+		if t.kind != '"' {
 			return r.mistake("a string is wanted")
 		}
-		*to = text
+		*to = t.text
 		return nil
 	}
 }
@@ -254,29 +299,22 @@ func (r *reader) optionalText(to **string) func() error {
 
 func (r *reader) number(to *string) func() error {
 	return func() error {
-		t, err := r.token()
-		if err != nil {
-			return err
-		}
-		n, ok := t.(json.Number)
-		if !ok {
+		t := r.token()
+		if t.kind != '0' {
 			return r.mistake("a number is wanted")
 		}
-		*to = n.String()
+		*to = t.text
 		return nil
 	}
 }
 
 func (r *reader) flag(to **bool) func() error {
 	return func() error {
-		t, err := r.token()
-		if err != nil {
-			return err
-		}
-		flag, ok := t.(bool)
-		if !ok {
+		kind := r.token().kind
+		if kind != 't' && kind != 'f' {
 			return r.mistake("true or false is wanted")
 		}
+		flag := kind == 't'
 		*to = &flag
 		return nil
 	}
@@ -287,16 +325,19 @@ func (r *reader) named(check func(string) error, each func(name string, at int64
 	return func() error {
 		seen := map[string]struct{}{}
 		return r.object(func(name string) error {
-			path := "[" + quote(name) + "]"
-			if _, twice := seen[name]; twice {
-				return within(path, r.mistake("it is there twice"))
-			}
+			_, twice := seen[name]
 			seen[name] = struct{}{}
-			if err := check(name); err != nil {
-				return within(path, r.mistake("%w", err))
+			err := check(name)
+			switch {
+			case twice:
+				err = r.mistake("it is there twice")
+			case err != nil:
+				err = r.mistake("%w", err)
+			default:
+				err = each(name, int64(r.at))
 			}
-			if err := each(name, r.dec.InputOffset()); err != nil {
-				return within(path, err)
+			if err != nil {
+				return within("["+quote(name)+"]", err)
 			}
 			return nil
 		})
@@ -350,7 +391,7 @@ func (r *reader) route(names []string) (routeSpec, error) {
 func (r *reader) rules(f *file) func() error {
 	return func() error {
 		return r.list(func() error {
-			at := r.dec.InputOffset()
+			at := int64(r.at)
 			spec, err := r.route([]string{"pattern", "class", "phase"})
 			spec.at = at
 			switch {
