@@ -16,16 +16,19 @@ NODES ?=
 CLUSTER ?=
 export NODES CLUSTER
 # RACE=-race runs all unit tests with the race detector, which compiles Kubernetes' libraries a second time. Without it
-# only the broker packages have it, if there is the C compiler that it needs: they are where goroutines meet.
+# only the broker packages and the client's modules have it, if there is the C compiler that it needs: they are where
+# goroutines meet.
 RACE ?=
-RACED := $(if $(RACE),,$(if $(shell command -v cc),./internal/broker/...))
+DETECTOR := $(if $(shell command -v cc),-race)
+RACED := $(if $(RACE),,$(if $(DETECTOR),./internal/broker/...))
 # ARGS are further arguments of go test.
 ARGS ?=
 
 LOCAL := go run ./hack/local
 TOOL = $$($(LOCAL) tools --path $(1))
-# MODULES that have unit tests of their own.
-MODULES := . $(patsubst %/go.mod,%,$(wildcard client/go.mod))
+# MODULES that have unit tests of their own: the program, the client library, and what adapts it to other libraries.
+CLIENT_MODULES := $(patsubst %/go.mod,%,$(wildcard client/go.mod client/*/go.mod))
+MODULES := . $(CLIENT_MODULES)
 TAGS := api broker e2e
 OUT := out
 
@@ -59,7 +62,9 @@ verify: verify-generate verify-tidy verify-text vet lint verify-rules verify-cha
 
 .PHONY: lint
 lint: ## Run golangci-lint
-	$(call TOOL,golangci-lint) run ./...
+	@linter=$(call TOOL,golangci-lint); for module in $(MODULES); do \
+		echo "golangci-lint run ./... ($$module)"; (cd $$module && $$linter run ./...) || failed=1; \
+	done; [ -z "$$failed" ]
 
 .PHONY: vet
 vet: ## Check the format, and run go vet without and with the tests' build tags
@@ -102,7 +107,8 @@ test: ## Run every test: unit, API server, broker, end to end
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing
 	@mkdir -p $(OUT)
-	@(for module in $(MODULES); do (cd $$module && go test $(RACE) $(ARGS) ./...) || failed=1; done; \
+	@(go test $(RACE) $(ARGS) ./... || failed=1; \
+	for module in $(CLIENT_MODULES); do (cd $$module && go test $(or $(RACE),$(DETECTOR)) $(ARGS) ./...) || failed=1; done; \
 	if [ -n "$(RACED)" ]; then go test -race $(ARGS) $(RACED) || failed=1; fi; [ -z "$$failed" ]) 2>&1 | tee $(OUT)/test-unit.log
 
 .PHONY: test-api

@@ -242,7 +242,7 @@ func TestOverABroker(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	defer router.Close(ctx) //nolint:errcheck // all is confirmed
+	defer router.Close(ctx)
 	p, err := router.Publisher(ctx)
 	if err != nil {
 		t.Fatal(err)
