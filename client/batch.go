@@ -53,11 +53,10 @@ func (b *Batch) Observe(d time.Duration) {
 	}
 }
 
-// end makes the verdicts final, and returns what was observed. It is false when they were before.
-func (b *Batch) end() (observed time.Duration, first bool) {
+// end makes the verdicts final, and returns what was observed.
+func (b *Batch) end() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	first = !b.over
 	b.over = true
-	return b.latency, first
+	return b.latency
 }

@@ -27,6 +27,7 @@ type Delivery struct {
 	batch   *Batch
 	verdict verdict
 	reason  error
+	handed  bool    // to the handler
 	raw     Message // what is published when it is dead-lettered or repeated: not decompressed
 }
 
@@ -60,6 +61,9 @@ func (d *Delivery) decide(v verdict, reason error) {
 		d.verdict, d.reason = v, reason
 	}
 }
+
+// outcome is only to be asked for while nobody may decide.
+func (d *Delivery) outcome() outcome { return outcome{d.verdict, d.reason} }
 
 // fresh is the delivery once more, without a verdict: who holds the earlier one cannot decide on it.
 func (d *Delivery) fresh() *Delivery {
