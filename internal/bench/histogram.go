@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// Histograms count microseconds from 1 to one hour with three significant digits.
+	// Histograms count microseconds from 1 to one hour.
 	histogramLowest  = 1
 	histogramHighest = int64(time.Hour / time.Microsecond)
 	histogramDigits  = 3
 	coarseDigits     = 2
 )
 
-// Histogram counts durations from 1 µs to 1 hour; what is outside counts as the nearest of the two. It is not safe for concurrent use: each worker has its own, Merge makes one of them. As JSON it is the compressed
-// V2 encoding of HdrHistogram in base64, which all its libraries read. Its size in memory is about 200 KiB, as text some
-// hundreds of bytes to a few KiB.
+// Histogram counts durations from 1 µs to 1 hour; what is outside counts as the nearest of the two. It is not safe for
+// concurrent use: each worker has its own, Merge makes one of them. As JSON it is the compressed V2 encoding of
+// HdrHistogram in base64, which all its libraries read.
 type Histogram struct {
 	h *hdrhistogram.Histogram
 }

@@ -36,7 +36,7 @@ type Fingerprint struct {
 	SharedHost bool   `json:"sharedHost,omitempty"`
 }
 
-// Run is one repetition. Load fills it up to Broker, for each worker a part; MergeWorkers makes one of them, and Finish
+// Run is one repetition. Load fills it up to Broker, for each worker a Part; MergeParts makes one of them, and Finish
 // fills the rest.
 type Run struct {
 	// Number from 1. Started is the zero of all AtSeconds.
@@ -64,6 +64,13 @@ type Run struct {
 	Figures  Figures  `json:"figures"`
 	Validity Validity `json:"validity"`
 	Verdict  Verdict  `json:"verdict"`
+}
+
+// Part is what one worker hands back of one run: the run up to Broker, with Queues empty, and its ledgers, one for each
+// queue in which it sent or received.
+type Part struct {
+	Run     Run       `json:"run"`
+	Ledgers []*Ledger `json:"ledgers"`
 }
 
 // PhaseName of a part of a run.
