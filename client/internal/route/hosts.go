@@ -42,8 +42,8 @@ var (
 )
 
 func withPort(part string, port int) (string, error) {
-	if addr, err := netip.ParseAddr(part); err == nil {
-		return net.JoinHostPort(addr.String(), strconv.Itoa(port)), nil
+	if _, is := ipAddress(part); is {
+		return net.JoinHostPort(part, strconv.Itoa(port)), nil
 	}
 	if strings.HasPrefix(part, "[") && strings.HasSuffix(part, "]") {
 		part += ":" + strconv.Itoa(port)
@@ -56,17 +56,23 @@ func withPort(part string, port int) (string, error) {
 		return "", errNotHost
 	}
 	// Only an IPv6 address has brackets, and only one has colons.
-	addr, err := netip.ParseAddr(host)
+	addr, is := ipAddress(host)
 	switch {
-	case strings.HasPrefix(part, "[") && (err != nil || !addr.Is6()):
+	case strings.HasPrefix(part, "[") && (!is || !addr.Is6()):
 		return "", errNotHost
-	case err != nil && (host == "" || strings.ContainsFunc(host, notInHost)):
+	case !is && (host == "" || strings.ContainsFunc(host, notInHost)):
 		return "", errNotHost
 	}
 	if n, err := strconv.ParseUint(number, 10, 16); err != nil || n == 0 {
 		return "", errNotPort
 	}
 	return part, nil
+}
+
+// ipAddress reads an IP address. The zone of an IPv6 one is the name of an interface, and could be any text to netip.
+func ipAddress(text string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(text)
+	return addr, err == nil && !strings.ContainsFunc(addr.Zone(), notInHost)
 }
 
 func notInHost(r rune) bool {
