@@ -89,7 +89,7 @@ func onGet(ch *channel, a *cursor) *amqpError {
 	ch.deliveryTag++
 	b, start := beginMethod(ch.conn.begin(), ch.number, basicGetOK)
 	b = appendArguments(b, ch.deliveryTag, it.redelivered, it.msg.exchange, it.msg.key, uint32(q.ready()))
-	ch.conn.out = appendContent(endFrame(b, start), ch.number, q.deliveredProps(&it), it.msg.body, ch.conn.frameMax)
+	ch.conn.out = appendContent(endFrame(b, start), ch.number, q.deliveredProps(&it, ch.conn.broker.line.getCountsZero), it.msg.body, ch.conn.frameMax)
 	counters := &ch.conn.broker.counters
 	counters.Delivered++
 	if it.redelivered {

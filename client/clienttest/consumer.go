@@ -33,7 +33,7 @@ func (c *consumer) deliver(it item) {
 	b = appendBit(b, it.redelivered)
 	b = appendShortString(appendShortString(b, it.msg.exchange), it.msg.key)
 	b = endFrame(b, start)
-	ch.conn.out = appendContent(b, ch.number, c.queue.deliveredProps(&it), it.msg.body, ch.conn.frameMax)
+	ch.conn.out = appendContent(b, ch.number, c.queue.deliveredProps(&it, false), it.msg.body, ch.conn.frameMax)
 	ch.conn.broker.counters.Delivered++
 	if it.redelivered {
 		ch.conn.broker.counters.Redelivered++
@@ -53,14 +53,14 @@ func appendBit(b []byte, bit bool) []byte {
 	return append(b, 0)
 }
 
-// deliveredProps adds the counters of quorum queues.
-func (q *queue) deliveredProps(it *item) []byte {
+// deliveredProps adds the counters of quorum queues, that of deliveries also when it is zero.
+func (q *queue) deliveredProps(it *item, zero bool) []byte {
 	props := it.msg.props
 	if !q.quorum {
 		return props
 	}
 	l := &q.vhost.broker.line
-	if l.countsFromZero || it.failures > 0 {
+	if zero || it.failures > 0 {
 		props = withCount(props, "x-delivery-count", int64(it.failures))
 	}
 	if l.counterHeader && it.acquired > 0 {

@@ -26,17 +26,17 @@ func (q *queue) deadLetter(it item, reason string) {
 		return
 	}
 	b.counters.DeadLettered++
-	m, deaths := q.dead(it, reason)
+	m := q.dead(it, reason)
 	redelivered := b.line.keepsRedelivered && (reason == reasonRejected || it.redelivered)
 	for _, target := range x.route(m, nil) {
-		if !cycles(deaths, target.name) {
+		if !cycles(m.deaths, target.name) {
 			target.enqueue(m, redelivered)
 		}
 	}
 }
 
 // dead is the message with the headers that tell of its deaths, the last first.
-func (q *queue) dead(it item, reason string) (*message, []any) {
+func (q *queue) dead(it item, reason string) *message {
 	properties, _ := decodeProperties(it.msg.props)
 	headers := maps.Clone(properties.Headers)
 	if headers == nil {
@@ -50,7 +50,10 @@ func (q *queue) dead(it item, reason string) (*message, []any) {
 		death["original-expiration"] = properties.Expiration
 		properties.Expiration = ""
 	}
-	earlier, _ := headers["x-death"].([]any)
+	earlier := it.msg.deaths
+	if q.vhost.broker.line.believesDeaths {
+		earlier, _ = headers["x-death"].([]any)
+	}
 	deaths := []any{death}
 	for _, each := range earlier {
 		t, ok := each.(Table)
@@ -67,14 +70,14 @@ func (q *queue) dead(it item, reason string) (*message, []any) {
 	set := func(prefix string) {
 		headers[prefix+"-reason"], headers[prefix+"-queue"], headers[prefix+"-exchange"] = reason, q.name, it.msg.exchange
 	}
-	if _, had := headers["x-first-death-reason"]; !had {
+	if len(earlier) == 0 {
 		set("x-first-death")
 	}
 	if q.vhost.broker.line.lastDeath {
 		set("x-last-death")
 	}
 	properties.Headers = headers
-	m := &message{exchange: q.settings.deadExchange, key: it.msg.key, body: it.msg.body, persistent: it.msg.persistent, ttl: -1}
+	m := &message{exchange: q.settings.deadExchange, key: it.msg.key, body: it.msg.body, persistent: it.msg.persistent, ttl: -1, deaths: deaths}
 	if q.settings.hasDeadKey {
 		m.key = q.settings.deadKey
 	}
@@ -82,7 +85,7 @@ func (q *queue) dead(it item, reason string) (*message, []any) {
 	if m.props, err = properties.encode(); err != nil {
 		panic(err) // all values came from a table
 	}
-	return m, deaths
+	return m
 }
 
 // cycles tells that the message was in the queue before and came around without being rejected: RabbitMQ drops such.

@@ -48,7 +48,7 @@ func (x *exchange) bind(b *binding) {
 	if slices.ContainsFunc(x.bindings, b.same) {
 		return
 	}
-	b.words = strings.Split(b.key, ".")
+	b.words = words(b.key)
 	x.bindings = append(x.bindings, b)
 	x.byKey[b.key] = append(x.byKey[b.key], b)
 	x.wasBound = true
@@ -114,8 +114,8 @@ func (x *exchange) matching(m *message) []*binding {
 	}
 	var match func(*binding) bool
 	if x.kind == kindTopic {
-		words := strings.Split(m.key, ".")
-		match = func(b *binding) bool { return topicMatches(b.words, words) }
+		key := words(m.key)
+		match = func(b *binding) bool { return topicMatches(b.words, key) }
 	} else {
 		properties, _ := decodeProperties(m.props)
 		match = func(b *binding) bool { return headersMatch(b.args, properties.Headers) }
@@ -127,6 +127,14 @@ func (x *exchange) matching(m *message) []*binding {
 		}
 	}
 	return matching
+}
+
+// words of an empty key are none, not an empty one.
+func words(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return strings.Split(key, ".")
 }
 
 // topicMatches: * is one word, # any number of them.

@@ -7,21 +7,22 @@ import (
 
 // line is what differs between the lines of RabbitMQ. All of it was seen on real brokers, and the contract test holds it.
 type line struct {
-	countsFromZero   bool // the first delivery from a quorum queue has x-delivery-count 0, not no header
+	getCountsZero    bool // the first basic.get-ok of a quorum queue has x-delivery-count 0, not no header
 	counterHeader    bool // x-acquired-count
 	nackCounts       bool // toward the delivery limit
 	tailWithoutLimit bool // a quorum queue without a delivery limit puts what is requeued at its tail
 	deliveryLimit    int  // default of quorum queues, -1 none
 	negativeLimit    bool // a negative delivery limit is allowed
+	believesDeaths   bool // x-death that a client publishes is counted on
 	lastDeath        bool // x-last-death-* headers
-	keepsRedelivered bool // a dead-lettered message that was delivered stays redelivered
+	keepsRedelivered bool // a dead-lettered message that was delivered stays redelivered; the real line is not steady in it for classic queues
 	timeoutCancels   bool // the consumer timeout cancels consumers of quorum queues, and does not close channels
 	badExchangeType  func(kind string) *amqpError
 }
 
 var lines = map[string]line{
 	"3.10": {
-		countsFromZero: true, nackCounts: true, tailWithoutLimit: true, deliveryLimit: -1,
+		getCountsZero: true, believesDeaths: true, nackCounts: true, tailWithoutLimit: true, deliveryLimit: -1,
 		badExchangeType: func(kind string) *amqpError {
 			return hard(codeCommandInvalid, "unknown exchange type '%s'", kind)
 		},

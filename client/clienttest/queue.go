@@ -13,6 +13,7 @@ type message struct {
 	body          []byte
 	persistent    bool
 	ttl           int64 // milliseconds of its own expiration, -1 none
+	deaths        []any // its x-death, of a message that was dead-lettered
 }
 
 // item is a message in a queue.
@@ -124,6 +125,7 @@ func (q *queue) enqueue(m *message, redelivered bool) bool {
 	}
 	if q.ready() == 0 && len(q.consumers) > 0 {
 		if c := q.nextConsumer(); c != nil { // even with a time to live of zero
+			it.redelivered = redelivered && q.quorum // a classic queue forgets it when a consumer waits
 			c.deliver(it)
 			return true
 		}

@@ -115,18 +115,18 @@ func (b *Broker) wrongArgument(known argument, value any) string {
 	switch known.kind {
 	case isText:
 		if _, ok := value.(string); !ok {
-			return fmt.Sprintf("expected string, got %s", wireType(value))
+			return fmt.Sprintf("%q", "expected string, got "+wireType(value))
 		}
 		if known.name == "x-overflow" && !slices.Contains([]string{"drop-head", "reject-publish"}, value.(string)) {
-			return fmt.Sprintf("invalid overflow '%s'", value)
+			return "invalid_overflow"
 		}
 	case isBool:
 		if _, ok := value.(bool); !ok {
-			return fmt.Sprintf("expected boolean, got %s", wireType(value))
+			return fmt.Sprintf("%q", "expected boolean, got "+wireType(value))
 		}
 	default:
 		if !isInt {
-			return fmt.Sprintf("expected integer, got %s", wireType(value))
+			return fmt.Sprintf("%q", "expected integer, got "+wireType(value))
 		}
 		if n < 0 && (known.kind == isSize || !b.line.negativeLimit) {
 			return fmt.Sprintf("{value_negative,%d}", n)
