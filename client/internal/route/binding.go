@@ -68,27 +68,25 @@ func readBinding(dir string) (binding, error) {
 	if b.username != "" && b.password == "" {
 		return b, fmt.Errorf("binding %s names a user and no password: %w", dir, ErrNoCredentials)
 	}
+	return b, b.flags(get)
+}
+
+// flags count for more than schemes and ports.
+func (b *binding) flags(get map[string]string) error {
 	for _, name := range []string{"ssl", "tls"} {
 		switch strings.ToLower(get[name]) {
 		case "":
 		case "true", "false":
 			b.tls, b.saysTLS = strings.EqualFold(get[name], "true"), true
 		default:
-			return b, fmt.Errorf("%s is neither true nor false", filepath.Join(dir, name))
+			return fmt.Errorf("%s is neither true nor false", filepath.Join(b.dir, name))
 		}
 	}
-	return b, nil
+	return nil
 }
 
 // locate finds hosts, and takes from URIs what the entries of their own do not say.
 func (b *binding) locate(get map[string]string) error {
-	name := ""
-	for _, candidate := range []string{"uris", "addresses", "uri", "connection_string"} {
-		if strings.Contains(get[candidate], "://") {
-			name = candidate
-			break
-		}
-	}
 	if text := get["port"]; text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n == 0 {
@@ -99,9 +97,15 @@ func (b *binding) locate(get map[string]string) error {
 		b.saysTLS = b.tls || b.port == DefaultPort
 	}
 	b.hosts = first(get["addresses"], get["host"])
-	if name == "" {
-		return nil
+	for _, name := range []string{"uris", "addresses", "uri", "connection_string"} {
+		if strings.Contains(get[name], "://") {
+			return b.locateByURI(name, get)
+		}
 	}
+	return nil
+}
+
+func (b *binding) locateByURI(name string, get map[string]string) error {
 	u, err := parseURIs(filepath.Join(b.dir, name), get[name])
 	if err != nil {
 		// Secrets made by hand often have a URI whose password is not escaped; the other entries say the same.

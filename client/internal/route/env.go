@@ -59,17 +59,8 @@ func checkClass(name string) error {
 func (env environment) vars(prefix string) (layer, error) {
 	l := layer{}
 	for s, suffix := range map[setting]string{username: "_USERNAME", password: "_PASSWORD"} {
-		name := prefix + suffix
-		value, path := env[name], env[name+"_FILE"]
-		switch {
-		case value != "" && path != "":
-			return nil, fmt.Errorf("%s and %s_FILE are both set: one is wanted", name, name)
-		case value != "":
-			l[s] = literal(name, value)
-		case path != "":
-			if err := l.file(s, name+"_FILE", path); err != nil {
-				return nil, err
-			}
+		if err := env.loginVar(prefix+suffix, s, l); err != nil {
+			return nil, err
 		}
 	}
 	for s, suffix := range map[setting]string{vhost: "_VHOST", serverName: "_SERVER_NAME"} {
@@ -87,6 +78,23 @@ func (env environment) vars(prefix string) (layer, error) {
 	if _, cert := l[certFile]; cert != (env[prefix+"_KEY_FILE"] != "") {
 		return nil, fmt.Errorf("of %s_CERT_FILE and %s_KEY_FILE only one is set", prefix, prefix)
 	}
+	return l, env.tlsVar(prefix, l)
+}
+
+func (env environment) loginVar(name string, s setting, l layer) error {
+	value, path := env[name], env[name+"_FILE"]
+	switch {
+	case value != "" && path != "":
+		return fmt.Errorf("%s and %s_FILE are both set: one is wanted", name, name)
+	case value != "":
+		l[s] = literal(name, value)
+	case path != "":
+		return l.file(s, name+"_FILE", path)
+	}
+	return nil
+}
+
+func (env environment) tlsVar(prefix string, l layer) error {
 	switch value := strings.ToLower(env[prefix+"_TLS"]); value {
 	case "true", "false":
 		l[useTLS] = literal(prefix+"_TLS", value)
@@ -97,9 +105,9 @@ func (env environment) vars(prefix string) (layer, error) {
 			}
 		}
 	default:
-		return nil, fmt.Errorf("%s_TLS is neither true nor false", prefix)
+		return fmt.Errorf("%s_TLS is neither true nor false", prefix)
 	}
-	return l, nil
+	return nil
 }
 
 // side is one cluster of one class, as the variables with one prefix (RMQ_WORKER, RMQ_WORKER_OLD) describe it.
@@ -131,8 +139,8 @@ func (env environment) side(prefix string) (side, error) {
 		if err != nil {
 			return side{}, err
 		}
-		if said, ok := own[useTLS]; ok && env[prefix+"_TLS"] != "" && (strings.EqualFold(env[prefix+"_TLS"], "true")) != u.tls {
-			return side{}, fmt.Errorf("%s and the scheme of %s_URI contradict each other", said.from, prefix)
+		if said := env[prefix+"_TLS"]; said != "" && strings.EqualFold(said, "true") != u.tls {
+			return side{}, fmt.Errorf("%s_TLS and the scheme of %s_URI contradict each other", prefix, prefix)
 		}
 		s.chain = append(s.chain, u.layer(prefix+"_URI"))
 		s.hosts = func(bool) ([]string, error) { return u.hosts, nil }
@@ -148,15 +156,19 @@ func (env environment) side(prefix string) (side, error) {
 		}
 	}
 	if hosts != "" {
-		s.hosts = func(tls bool) ([]string, error) {
-			found, err := ParseHosts(prefix+"_HOSTS", hosts, defaultPort(tls))
-			if err == nil && len(found) == 0 {
-				err = fmt.Errorf("%s_HOSTS: %w", prefix, ErrNoHosts)
-			}
-			return found, err
-		}
+		s.hosts = hostsOf(prefix+"_HOSTS", hosts)
 	}
 	return s, nil
+}
+
+func hostsOf(place, text string) func(tls bool) ([]string, error) {
+	return func(tls bool) ([]string, error) {
+		found, err := ParseHosts(place, text, defaultPort(tls))
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("%s: %w", place, ErrNoHosts)
+		}
+		return found, err
+	}
 }
 
 func (env environment) binding(name string) (binding, error) {

@@ -87,15 +87,6 @@ func TestRoutesFile(t *testing.T) {
 			t.Errorf("%s, %s: got %v, %q, %v, %v; want %s", c.queue, c.class, r, r.DeadLetter, r.Unpack, err, c.want)
 		}
 	}
-	if r, err := table.Exchange("jobs", ""); err != nil || !r.Hold {
-		t.Errorf("got %v, %v", r, err)
-	}
-	if r, err := table.Exchange("worker.r12", ""); err != nil || r.Phase != Before {
-		t.Errorf("a rule is about queues only: got %v, %v", r, err)
-	}
-	if _, err := table.Queue("unknown.x", ""); !errors.Is(err, ErrNoRoute) || !strings.Contains(err.Error(), "/routes.json has no entry or rule") {
-		t.Errorf("got %v", err)
-	}
 	if table.Revision() != "7" || len(table.Clusters()) != 5 {
 		t.Errorf("got %v", table)
 	}
@@ -105,6 +96,19 @@ func TestRoutesFile(t *testing.T) {
 	}
 	if got := worker.Publish.Key(); !strings.Contains(got, `login="/login/username","/login/password" tls="/tls/ca.crt","","","worker"`) {
 		t.Errorf("got key %s", got)
+	}
+}
+
+func TestRoutesOfExchanges(t *testing.T) {
+	table := mustFile(t, move, "RMQ_ADMIN_HOSTS=admin", "RMQ_MAIL_HOSTS=mail")
+	if r, err := table.Exchange("jobs", ""); err != nil || !r.Hold {
+		t.Errorf("got %v, %v", r, err)
+	}
+	if r, err := table.Exchange("worker.r12", ""); err != nil || r.Phase != Before {
+		t.Errorf("a rule is about queues only: got %v, %v", r, err)
+	}
+	if _, err := table.Queue("unknown.x", ""); !errors.Is(err, ErrNoRoute) || !strings.Contains(err.Error(), "/routes.json has no entry or rule") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -323,12 +323,12 @@ func handshake(t *testing.T, client *tls.Config, server tls.Certificate, clients
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
+	t.Cleanup(func() { _ = listener.Close() })
 	near, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer near.Close()
+	t.Cleanup(func() { _ = near.Close() })
 	done := make(chan string, 1)
 	go func() {
 		far, err := listener.Accept()
@@ -336,7 +336,7 @@ func handshake(t *testing.T, client *tls.Config, server tls.Certificate, clients
 			done <- err.Error()
 			return
 		}
-		defer far.Close()
+		defer func() { _ = far.Close() }()
 		conn := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients})
 		_ = conn.Handshake()
 		name := ""
@@ -347,8 +347,39 @@ func handshake(t *testing.T, client *tls.Config, server tls.Certificate, clients
 	}()
 	_ = near.SetDeadline(time.Now().Add(10 * time.Second))
 	err = tls.Client(near, client).Handshake()
-	near.Close()
+	_ = near.Close()
 	return <-done, err
+}
+
+func onlyCluster(t *testing.T, environ ...string) *Cluster {
+	t.Helper()
+	r, err := mustEnv(t, environ...).Queue("worker", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Publish
+}
+
+// greet answers the client's error with a broker of that name, whose certificate signer made.
+func greet(t *testing.T, c *Cluster, host string, signer authority, name string, clients *x509.CertPool) error {
+	t.Helper()
+	config, err := c.TLS(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.InsecureSkipVerify || config.MinVersion < tls.VersionTLS12 {
+		t.Fatalf("not safe: %+v", config)
+	}
+	cert, key := signer.sign(t, name)
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := handshake(t, config, pair, clients)
+	if err == nil && seen != "application" {
+		t.Errorf("the broker saw the certificate of %q", seen)
+	}
+	return err
 }
 
 func TestTLSVerifiesTheBroker(t *testing.T) {
@@ -360,33 +391,10 @@ func TestTLSVerifiesTheBroker(t *testing.T) {
 	environ := []string{"RMQ_WORKER_HOSTS=broker,10.0.0.7,[::1]", "RMQ_CA_FILE=" + dir + "/ca.crt", "RMQ_CERT_FILE=" + dir + "/tls.crt", "RMQ_KEY_FILE=" + dir + "/tls.key"}
 	pool := x509.NewCertPool()
 	pool.AddCert(good.cert)
-	cluster := func(environ ...string) *Cluster {
-		r, err := mustEnv(t, environ...).Queue("worker", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Publish
-	}
+	c := onlyCluster(t, environ...)
 	try := func(c *Cluster, host string, signer authority, name string) error {
-		config, err := c.TLS(host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if config.InsecureSkipVerify || config.MinVersion < tls.VersionTLS12 {
-			t.Fatalf("not safe: %+v", config)
-		}
-		pemCert, pemKey := signer.sign(t, name)
-		pair, err := tls.X509KeyPair([]byte(pemCert), []byte(pemKey))
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen, err := handshake(t, config, pair, pool)
-		if err == nil && seen != "application" {
-			t.Errorf("the broker saw the certificate of %q", seen)
-		}
-		return err
+		return greet(t, c, host, signer, name, pool)
 	}
-	c := cluster(environ...)
 	for i, name := range []string{"broker", "10.0.0.7", "::1"} {
 		if err := try(c, c.Hosts[i], good, name); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -398,7 +406,7 @@ func TestTLSVerifiesTheBroker(t *testing.T) {
 	if err := try(c, "broker", evil, "broker"); err == nil {
 		t.Error("another authority's certificate was taken")
 	}
-	if err := try(cluster(append(environ, "RMQ_WORKER_SERVER_NAME=given")...), "broker:1", good, "given"); err != nil {
+	if err := try(onlyCluster(t, append(environ, "RMQ_WORKER_SERVER_NAME=given")...), "broker:1", good, "given"); err != nil {
 		t.Errorf("with a name that is given: %v", err)
 	}
 	// The next connection follows new files.
@@ -407,9 +415,15 @@ func TestTLSVerifiesTheBroker(t *testing.T) {
 	if err := try(c, "broker", evil, "broker"); err != nil {
 		t.Errorf("after the rotation: %v", err)
 	}
-	if config, err := cluster("RMQ_WORKER_HOSTS=a").TLS("a"); config != nil || err != nil {
+	if config, err := onlyCluster(t, "RMQ_WORKER_HOSTS=a").TLS("a"); config != nil || err != nil {
 		t.Errorf("plain: got %v, %v", config, err)
 	}
+}
+
+func TestTLSWithBrokenFiles(t *testing.T) {
+	good, dir := newAuthority(t), t.TempDir()
+	cert, key := good.sign(t, "application")
+	c := onlyCluster(t, "RMQ_WORKER_HOSTS=broker", "RMQ_CA_FILE="+dir+"/ca.crt", "RMQ_CERT_FILE="+dir+"/tls.crt", "RMQ_KEY_FILE="+dir+"/tls.key")
 	for name, says := range map[string]string{"ca.crt": "has no certificate", "tls.key": "are not a certificate and its key"} {
 		broken := map[string]string{"ca.crt": good.pem, "tls.crt": cert, "tls.key": key}
 		broken[name] = "secret"

@@ -46,7 +46,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, plain(path, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // what was read is read
 	// A pipe or a device could be read for ever.
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a file", path)

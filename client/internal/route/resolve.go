@@ -192,32 +192,9 @@ func (r *resolver) login(spec clusterSpec, l layer) (*binding, error) {
 	c := *spec.login
 	switch {
 	case c.env != "" && c == loginSpec{env: c.env}:
-		// Whoever writes the file must not be able to have other variables sent to a host of their choice.
-		if c.env != "RMQ" && !strings.HasPrefix(c.env, "RMQ_") {
-			return nil, errors.New("env: it is the beginning of variables' names and does not begin with RMQ_")
-		}
-		vars, err := r.env.vars(c.env)
-		if err != nil {
-			return nil, err
-		}
-		for s, suffix := range map[setting]string{username: "_USERNAME", password: "_PASSWORD"} {
-			if l[s] = vars[s]; l[s].read == nil {
-				l[s] = missing(c.env + suffix)
-			}
-		}
-		return nil, nil
+		return nil, r.loginVars(c.env, l)
 	case c.binding != "" && c == loginSpec{binding: c.binding}:
-		dir, err := bindingDir(r.env["SERVICE_BINDING_ROOT"], c.binding)
-		if err != nil {
-			return nil, err
-		}
-		l[username], l[password] = bindingRef(dir, username), bindingRef(dir, password)
-		if len(spec.hosts) > 0 {
-			return nil, nil
-		}
-		r.bindings = append(r.bindings, dir)
-		b, err := readBinding(dir)
-		return &b, err
+		return r.loginBinding(spec, l)
 	case c.usernameFile != "" && c.passwordFile != "" && c.env == "" && c.binding == "":
 		if err := l.file(username, "usernameFile", c.usernameFile); err != nil {
 			return nil, err
@@ -225,6 +202,37 @@ func (r *resolver) login(spec clusterSpec, l layer) (*binding, error) {
 		return nil, l.file(password, "passwordFile", c.passwordFile)
 	}
 	return nil, errors.New("one of env, binding, or usernameFile with passwordFile is wanted")
+}
+
+func (r *resolver) loginVars(prefix string, l layer) error {
+	// Whoever writes the file must not be able to have other variables sent to a host of their choice.
+	if prefix != "RMQ" && !strings.HasPrefix(prefix, "RMQ_") {
+		return errors.New("env: it is the beginning of variables' names and does not begin with RMQ_")
+	}
+	vars, err := r.env.vars(prefix)
+	if err != nil {
+		return err
+	}
+	for s, suffix := range map[setting]string{username: "_USERNAME", password: "_PASSWORD"} {
+		if l[s] = vars[s]; l[s].read == nil {
+			l[s] = missing(prefix + suffix)
+		}
+	}
+	return nil
+}
+
+func (r *resolver) loginBinding(spec clusterSpec, l layer) (*binding, error) {
+	dir, err := bindingDir(r.env["SERVICE_BINDING_ROOT"], spec.login.binding)
+	if err != nil {
+		return nil, err
+	}
+	l[username], l[password] = bindingRef(dir, username), bindingRef(dir, password)
+	if len(spec.hosts) > 0 {
+		return nil, nil
+	}
+	r.bindings = append(r.bindings, dir)
+	b, err := readBinding(dir)
+	return &b, err
 }
 
 func missing(variable string) ref {

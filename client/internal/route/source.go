@@ -205,9 +205,7 @@ func (s *Source) Watch(ctx context.Context, changed func(*Table), failed func(er
 		failed(fmt.Errorf("no notices of changed files, they are looked at every %v: %w", s.poll, err))
 	}
 	defer n.close()
-	ticker := time.NewTicker(s.poll)
-	defer ticker.Stop()
-	look := func() {
+	s.watch(ctx, n, func() {
 		n.follow(s.folders())
 		t, err := s.check()
 		switch {
@@ -217,25 +215,31 @@ func (s *Source) Watch(ctx context.Context, changed func(*Table), failed func(er
 		case t != nil:
 			changed(t)
 		}
-	}
-	look()
+	})
+}
+
+// watch looks at the start, after notices, and every now and then.
+func (s *Source) watch(ctx context.Context, n notices, look func()) {
+	ticker := time.NewTicker(s.poll)
+	defer ticker.Stop()
 	var settled <-chan time.Time
+	look()
 	for {
+		notice := true
 		select {
 		case <-ctx.Done():
 			return
 		case <-n.events():
-		case <-n.errors(): // events may have been lost
+		case _, notice = <-n.errors(): // events may have been lost
 		case <-settled:
-			settled = nil
+			settled, notice = nil, false
 			look()
-			continue
 		case <-ticker.C:
+			notice = false
 			look()
-			continue
 		}
 		// Counted from the first event: in a busy folder they might never stop.
-		if settled == nil {
+		if notice && settled == nil {
 			settled = time.After(s.settle)
 		}
 	}

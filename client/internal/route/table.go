@@ -187,19 +187,29 @@ func (t *Table) search(l lookup) (Route, error) {
 			}
 		}
 	}
-	switch {
-	case class != nil:
-	case t.beginning(l.name) != nil:
-		class = t.beginning(l.name)
-	case t.classes[DefaultClass] != nil:
-		class = t.classes[DefaultClass]
-	case len(t.classes) == 1:
-		for _, class = range t.classes {
-		}
-	default:
+	if class == nil {
+		class = t.guess(l.name)
+	}
+	if class == nil {
 		return Route{}, t.nothing(l)
 	}
 	return class.route, nil
+}
+
+// guess is the class of a name that nothing assigns to one; nil when there is none.
+func (t *Table) guess(name string) *entry {
+	if e := t.beginning(name); e != nil {
+		return e
+	}
+	if e := t.classes[DefaultClass]; e != nil {
+		return e
+	}
+	if len(t.classes) == 1 {
+		for _, e := range t.classes {
+			return e
+		}
+	}
+	return nil
 }
 
 // class by name, however it is spelled; nil when there is none.
