@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -66,6 +67,30 @@ type link struct {
 	*amqp.Connection
 	wire     *wire
 	channels uint16 // opened so far: amqp091-go numbers them from 1
+	// publishers on it.
+	publishers int
+
+	blockedAt  atomic.Int64 // since when the broker blocks it, in ns of the run's clock; 0 when it does not
+	blockedFor atomic.Int64 // ns of earlier blocks
+}
+
+// blockedSince notes the start or the end of a block.
+func (l *link) blockedSince(now int64, active bool) {
+	if began := l.blockedAt.Swap(0); began > 0 {
+		l.blockedFor.Add(now - began)
+	}
+	if active {
+		l.blockedAt.Store(now)
+	}
+}
+
+// blocked is how long it was blocked in all, in ns.
+func (l *link) blocked(now int64) int64 {
+	total := l.blockedFor.Load()
+	if began := l.blockedAt.Load(); began > 0 {
+		total += now - began
+	}
+	return total
 }
 
 // dial opens connection number n, which decides the host.

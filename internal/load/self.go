@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/warren-mq/warren/internal/bench"
 )
 
 // The generator's own figures: a benchmark whose generator is short of CPU, or is delayed, measures itself.
@@ -17,41 +19,84 @@ import (
 const (
 	schedLatencies = "/sched/latencies:seconds"
 	gcPauses       = "/sched/pauses/total/gc:seconds"
-	gcCycles       = "/gc/cycles/total:gc-cycles"
 	heapBytes      = "/memory/classes/heap/objects:bytes"
-	allocatedBytes = "/gc/heap/allocs:bytes"
+	gcCPU          = "/cpu/classes/gc/total:cpu-seconds"
 )
 
 // selfReading is what the runtime and the kernel say of this process at one moment. Counters are since its start.
 type selfReading struct {
 	at         time.Time
 	cpuSeconds float64
-	gcRuns     uint64
-	heap       uint64
-	allocated  uint64
+	gcCPU      float64                  // seconds
+	gcPaused   float64                  // seconds in which all goroutines stood still
+	heap       uint64                   // bytes
 	delays     metrics.Float64Histogram // of goroutines from runnable to running, in seconds
-	pauses     metrics.Float64Histogram // of garbage collection, in seconds
 }
 
 func readSelf() selfReading {
-	samples := []metrics.Sample{{Name: schedLatencies}, {Name: gcPauses}, {Name: gcCycles}, {Name: heapBytes}, {Name: allocatedBytes}}
+	samples := []metrics.Sample{{Name: schedLatencies}, {Name: gcCPU}, {Name: heapBytes}, {Name: gcPauses}}
 	metrics.Read(samples)
 	r := selfReading{at: time.Now(), cpuSeconds: cpuSeconds()}
-	for _, s := range samples {
-		switch {
-		case s.Value.Kind() == metrics.KindUint64 && s.Name == gcCycles:
-			r.gcRuns = s.Value.Uint64()
-		case s.Value.Kind() == metrics.KindUint64 && s.Name == heapBytes:
-			r.heap = s.Value.Uint64()
-		case s.Value.Kind() == metrics.KindUint64 && s.Name == allocatedBytes:
-			r.allocated = s.Value.Uint64()
-		case s.Value.Kind() == metrics.KindFloat64Histogram && s.Name == schedLatencies:
-			r.delays = clone(s.Value.Float64Histogram())
-		case s.Value.Kind() == metrics.KindFloat64Histogram && s.Name == gcPauses:
-			r.pauses = clone(s.Value.Float64Histogram())
-		}
+	if v := samples[0].Value; v.Kind() == metrics.KindFloat64Histogram {
+		r.delays = clone(v.Float64Histogram())
+	}
+	if v := samples[1].Value; v.Kind() == metrics.KindFloat64 {
+		r.gcCPU = v.Float64()
+	}
+	if v := samples[2].Value; v.Kind() == metrics.KindUint64 {
+		r.heap = v.Uint64()
+	}
+	if v := samples[3].Value; v.Kind() == metrics.KindFloat64Histogram {
+		r.gcPaused = sum(v.Float64Histogram())
 	}
 	return r
+}
+
+// sum is about what a histogram's values add up to: each counts as the middle of its bucket.
+func sum(h *metrics.Float64Histogram) float64 {
+	total := 0.0
+	for i, n := range h.Counts {
+		if n > 0 {
+			total += float64(n) * middle(h, i)
+		}
+	}
+	return total
+}
+
+func middle(h *metrics.Float64Histogram, i int) float64 {
+	low, high := h.Buckets[i], h.Buckets[i+1]
+	switch {
+	case math.IsInf(low, 0):
+		return high
+	case math.IsInf(high, 0):
+		return low
+	}
+	return (low + high) / 2
+}
+
+// schedulingDelay is how long goroutines that could run waited for a processor between two readings.
+func schedulingDelay(before, after selfReading) *bench.Histogram {
+	if len(after.delays.Counts) == 0 {
+		return nil
+	}
+	h := bench.NewHistogram()
+	for i, n := range after.delays.Counts {
+		if i < len(before.delays.Counts) {
+			n -= before.delays.Counts[i]
+		}
+		if n > 0 {
+			h.RecordN(time.Duration(middle(&after.delays, i)*float64(time.Second)), int64(n))
+		}
+	}
+	return h
+}
+
+// ownThrottling is for how long this process's control group was kept from running, in seconds; 0 when it does not say.
+func ownThrottling() float64 {
+	if seconds := scaled(keyed(filepath.Join(cgroupsOf(os.Getpid()).cpu, "cpu.stat")), "throttled_usec", 1e-6); seconds != nil {
+		return *seconds
+	}
+	return 0
 }
 
 // clone copies a histogram, whose memory metrics.Read uses again.
@@ -68,35 +113,9 @@ func cpuSeconds() float64 {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 }
 
-// quantile of what a histogram counted between two readings: the upper bound of the bucket that it falls into, in seconds.
-// It is 0 when nothing was counted.
-func quantile(before, after metrics.Float64Histogram, q float64) float64 {
-	counts := make([]uint64, len(after.Counts))
-	var total uint64
-	for i, n := range after.Counts {
-		if i < len(before.Counts) {
-			n -= before.Counts[i]
-		}
-		counts[i] = n
-		total += n
-	}
-	var seen uint64
-	for i, n := range counts {
-		seen += n
-		if n == 0 || float64(seen) < q*float64(total) {
-			continue
-		}
-		if upper := after.Buckets[i+1]; !math.IsInf(upper, 0) {
-			return upper
-		}
-		return after.Buckets[i]
-	}
-	return 0
-}
-
 // cpuLimit is how many cores this process may use: the quota of its cgroup where there is one, else the cores that it sees.
 func cpuLimit() float64 {
-	cores := float64(runtime.NumCPU())
+	cores := float64(runtime.GOMAXPROCS(0))
 	if quota, ok := cpuQuota(cgroupsOf(os.Getpid())); ok {
 		return min(cores, quota)
 	}

@@ -59,6 +59,7 @@ type wire struct {
 	err error
 
 	sent, received atomic.Int64 // bytes
+	pushed         atomic.Int64 // when a publisher's last write ended, in ns of the run's clock
 }
 
 // lane is one channel whose hot frames are diverted.
@@ -284,18 +285,14 @@ func (w *wire) flushLocked() error {
 	return err
 }
 
-// gather adds a message to what is sent next, or sends it when enough has been gathered.
-func (w *wire) gather(m *message, stamp *stamp) error {
+// gather adds a message to what is sent next, and tells how many bytes that is. At flushAt the caller must flush.
+func (w *wire) gather(m *message, stamp *stamp) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil {
-		return w.err
+	if w.err == nil {
+		w.out = m.appendTo(w.out, stamp)
 	}
-	w.out = m.appendTo(w.out, stamp)
-	if len(w.out) >= flushAt {
-		return w.flushLocked()
-	}
-	return nil
+	return len(w.out), w.err
 }
 
 // ack gathers a basic.ack.

@@ -1,0 +1,287 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/warren-mq/warren/internal/bench"
+)
+
+// closeLimit is how long the broker has to end a connection in order.
+const closeLimit = 5 * time.Second
+
+// tickAll closes a second of the account each second, until the context ends.
+func (r *run) tickAll(ctx context.Context) {
+	var cpu, blocked float64
+	var intended int64
+	cpu = cpuSeconds()
+	for at := 0; ; at++ {
+		next := r.clock.started.Add(time.Duration(at+1) * time.Second)
+		ended := !pause(ctx, time.Until(next))
+		s := r.rec.tick()
+		s.AtSeconds = at
+		now := cpuSeconds()
+		s.CPUSeconds, cpu = now-cpu, now
+		s.Unconfirmed, s.Unacknowledged = r.unconfirmedNow(), r.unacknowledged(s)
+		due := r.intended()
+		s.Intended, intended = due-intended, due
+		total := r.blockedSeconds()
+		s.BlockedSeconds, blocked = total-blocked, total
+		s.Opened, s.Closed, s.Failed = r.opened.Swap(0), r.closed.Swap(0), r.refused.Swap(0)
+		r.phaseMu.Lock()
+		r.result.Seconds = append(r.result.Seconds, s)
+		phase := r.phase
+		r.phaseMu.Unlock()
+		r.peakHeap = max(r.peakHeap, float64(readSelf().heap))
+		if r.Progress != nil && !ended {
+			r.Progress(Progress{Phase: phase, Second: s, Waiting: r.shared.sent.Load() - r.taken.Load()})
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+// unacknowledged follows what was consumed and acknowledged.
+func (r *run) unacknowledged(s bench.Second) int64 {
+	if r.scenario.Consumers.AckEvery == 0 && r.scenario.Consumers.Batch == nil {
+		return 0
+	}
+	r.unacked += s.Consumed - s.Acknowledged
+	return max(0, r.unacked)
+}
+
+// unconfirmedNow and blockedSeconds may be asked while connections are still being opened.
+func (r *run) unconfirmedNow() int64 {
+	r.fleet.mu.Lock()
+	defer r.fleet.mu.Unlock()
+	return r.unconfirmed()
+}
+
+// blockedSeconds is summed over publishers.
+func (r *run) blockedSeconds() float64 {
+	r.fleet.mu.Lock()
+	defer r.fleet.mu.Unlock()
+	now, total := r.clock.now(), 0.0
+	for _, l := range r.links {
+		total += since(l.blocked(now)) * float64(l.publishers)
+	}
+	return total
+}
+
+// sample reads the sources until the context ends.
+func (r *run) sample(ctx context.Context) {
+	if len(r.Sources) == 0 {
+		return
+	}
+	interval := r.Interval
+	if interval <= 0 {
+		interval = 2 * time.Second
+	}
+	for n := int64(1); ; n++ {
+		for _, source := range r.Sources {
+			at := r.clock.now()
+			samples, err := source.Sample(ctx)
+			if err != nil && ctx.Err() == nil {
+				r.silent(err)
+			}
+			for _, s := range samples {
+				s.AtSeconds = since((at + r.clock.now()) / 2)
+				r.result.Broker = append(r.result.Broker, s)
+				r.heed(s)
+			}
+		}
+		if !pause(ctx, time.Until(r.clock.started.Add(time.Duration(n)*interval))) && ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// silent notes a source that says nothing.
+func (r *run) silent(err error) {
+	if r.silence == nil {
+		r.silence = map[string]int{}
+	}
+	r.silence[err.Error()]++
+}
+
+// heed ends the load when the broker raises an alarm.
+func (r *run) heed(s bench.Sample) {
+	for what, alarm := range map[string]*float64{"memory": s.MemoryAlarm, "disk": s.DiskAlarm} {
+		if alarm != nil && *alarm > 0 {
+			err := fmt.Errorf("%w: %s, on node %q", errAlarm, what, s.Node)
+			r.events.add(bench.EventStopped, err.Error())
+			r.work(err)
+		}
+	}
+}
+
+// finish fills the result when all workers have ended.
+func (r *run) finish(failed error) {
+	r.phaseMu.Lock()
+	r.leaveLocked(r.clock.now())
+	r.phaseMu.Unlock()
+	if failed != nil && !errors.Is(failed, errAlarm) && !errors.Is(failed, errCapped) {
+		r.events.add(bench.EventStopped, failed.Error())
+	}
+	r.endConsumers()
+	left := r.left()
+	r.fleet.close(closeLimit)
+	var complete bool
+	r.result.Queues, complete = r.book.accounts(left)
+	if !complete {
+		r.events.add(bench.EventStopped, "the run was longer than its account can count")
+	}
+	r.result.Latency = r.rec.histograms()
+	r.result.Latency.SchedulingDelay = schedulingDelay(r.selfBefore, r.selfAfter)
+	r.result.Latency.Connect = r.connect
+	r.result.Generator = r.figures()
+	r.result.Drain = r.drainFigures()
+	r.result.Events = r.events.all()
+}
+
+// endConsumers cancels the consumers and lets the broker settle their last acks: a quorum queue may ignore acks that come
+// right before the end of a channel.
+func (r *run) endConsumers() {
+	r.fleet.mu.Lock()
+	r.fleet.closing = true
+	r.fleet.mu.Unlock()
+	limited := time.AfterFunc(closeLimit, func() {
+		for _, c := range r.consumers {
+			_ = c.wire.Conn.Close()
+		}
+	})
+	defer limited.Stop()
+	for i, ch := range r.channels {
+		r.consumers[i].ackRest()
+		if ch.Cancel(fmt.Sprintf("consumer-%d", i), false) == nil {
+			_ = ch.Qos(r.scenario.Consumers.Prefetch, 0, false)
+		}
+		_ = ch.Close()
+	}
+}
+
+// left is how many messages wait in each queue, by index; nil where the broker does not say. It does not for streams, in
+// which messages stay after they were consumed.
+func (r *run) left() []*int64 {
+	left := make([]*int64, len(r.queues))
+	if r.scenario.Queues.Type == bench.StreamQueue {
+		return left
+	}
+	ch, err := r.admin.Channel()
+	if err != nil {
+		return left
+	}
+	for i, name := range r.queues {
+		q, err := settled(ch, name)
+		if err != nil {
+			return left
+		}
+		n := int64(q)
+		left[i] = &n
+	}
+	_ = ch.Close()
+	return left
+}
+
+// settled asks for the length of a queue until two answers agree: what a closed channel gives back takes a moment.
+func settled(ch *amqp.Channel, name string) (int, error) {
+	before := -1
+	for range 20 {
+		q, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
+		if err != nil || q.Messages == before {
+			return before, err
+		}
+		before = q.Messages
+		time.Sleep(20 * time.Millisecond)
+	}
+	return before, nil
+}
+
+// tidy deletes the queues and ends the last connection. What it cannot delete is an error.
+func (r *run) tidy() error {
+	defer r.admin.end(closeLimit)
+	var failures []error
+	for _, name := range r.queues {
+		ch, err := r.admin.Channel()
+		if err != nil {
+			return fmt.Errorf("queues are left behind: %w", err)
+		}
+		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
+			failures = append(failures, fmt.Errorf("queue %q is left behind: %w", name, err))
+		}
+		_ = ch.Close()
+	}
+	return errors.Join(failures...)
+}
+
+// figures of the generator in the span.
+func (r *run) figures() bench.GeneratorFigures {
+	g := bench.GeneratorFigures{Workers: 1}
+	g.IntendedSends, g.LateSends = r.rec.sends()
+	if r.paced() && r.span.to.Load() < math.MaxInt64 {
+		// Sends that were never made because the broker did not take them were intended too.
+		rate := math.Float64frombits(r.rate.Load())
+		g.IntendedSends = max(g.IntendedSends, int64(since(r.span.to.Load()-max(r.span.from.Load(), r.from.Load()))*rate))
+	}
+	before, after := r.selfBefore, r.selfAfter
+	seconds := after.at.Sub(before.at).Seconds()
+	if seconds <= 0 {
+		return g
+	}
+	cores, limit := (after.cpuSeconds-before.cpuSeconds)/seconds, cpuLimit()
+	ratio := cores / limit
+	g.CPUCores, g.CPULimitCores, g.BusiestRatio = &cores, &limit, &ratio
+	if throttled := r.throttled[1] - r.throttled[0]; throttled >= 0 {
+		g.ThrottledSeconds = &throttled
+	}
+	paused, gc := after.gcPaused-before.gcPaused, after.gcCPU-before.gcCPU
+	g.GCPauseSeconds, g.GCCPUSeconds = &paused, &gc
+	memory := max(r.peakHeap, float64(after.heap))
+	g.MemoryBytes = &memory
+	return g
+}
+
+func (r *run) drainFigures() *bench.DrainFigures {
+	if r.scenario.Backlog == nil || len(r.consumers) == 0 || r.span.from.Load() > r.clock.now() {
+		return nil
+	}
+	began, ended := r.span.from.Load(), r.span.to.Load()
+	d := &bench.DrainFigures{Messages: r.filled, Left: max(0, r.filled-r.old.Load())}
+	if r.drained > 0 {
+		seconds := since(r.drained - began)
+		d.EmptySeconds, ended = &seconds, r.drained
+	}
+	if seconds := since(ended - began); seconds > 0 {
+		d.PerSecond = float64(d.Messages-d.Left) / seconds
+	}
+	return d
+}
+
+// steadyBand is how far the rates of the last seconds may lie apart, by their mean.
+const steadyBand = 0.25
+
+// isSteady tells whether the rate of the last seconds no longer moves.
+func (r *run) isSteady() bool {
+	r.phaseMu.Lock()
+	seconds := slices.Clone(r.result.Seconds)
+	r.phaseMu.Unlock()
+	if len(seconds) < 4 {
+		return true // too short to tell
+	}
+	low, high, sum := int64(1<<62), int64(0), int64(0)
+	for _, s := range seconds[len(seconds)-3:] {
+		n := max(s.Consumed, s.Confirmed)
+		if n == 0 {
+			n = s.Published
+		}
+		low, high, sum = min(low, n), max(high, n), sum+n
+	}
+	return sum > 0 && float64(high-low) <= steadyBand*float64(sum)/3
+}

@@ -1,0 +1,423 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/warren-mq/warren/internal/bench"
+)
+
+// Plan is one run of a scenario.
+type Plan struct {
+	Scenario bench.Scenario
+	// Endpoint has the user and the vhost that the run may use.
+	Endpoint Endpoint
+	// Prefix of the queues' names, and of the connections'.
+	Prefix string
+	// Mark is in each message; others' messages do not have it.
+	Mark   uint32
+	Number int
+	// Sources are sampled every Interval, beside the load. Default 2s.
+	Sources  []Source
+	Interval time.Duration
+	// Progress is told of each second. It must not block.
+	Progress func(Progress)
+}
+
+// Progress of a run.
+type Progress struct {
+	Phase  bench.PhaseName
+	Second bench.Second
+	// Waiting messages: sent and not consumed.
+	Waiting int64
+}
+
+// Source gives the figures of one node, or of several.
+type Source interface {
+	// Sample reads them now. What cannot be read is left out; an error is for when nothing can.
+	Sample(ctx context.Context) ([]bench.Sample, error)
+}
+
+// errAlarm: the broker is short of memory or disk. The load ends at once.
+var errAlarm = errors.New("the broker raised an alarm")
+
+const (
+	// flushLimit bounds the wait for what is under way at the end; flushIdle is how long nothing may come meanwhile.
+	flushLimit = 60 * time.Second
+	flushIdle  = 5 * time.Second
+	// stopLimit is how long publishers have to end a write that the broker does not read.
+	stopLimit = 5 * time.Second
+)
+
+// run is a run while it goes on.
+type run struct {
+	Plan
+	*fleet
+	admin  *link
+	result bench.Run
+
+	phaseMu sync.Mutex
+	phase   bench.PhaseName
+	began   int64
+
+	work      context.CancelCauseFunc // ends the load
+	publishes sync.WaitGroup
+	handles   sync.WaitGroup
+	stopWork  context.CancelFunc // ends the consumers
+	rate      atomic.Uint64      // of the schedule, in messages per second, as bits of a float64; 0 without one
+	from      atomic.Int64       // when the schedule began, in ns
+	drained   int64              // when the backlog was gone, in ns; 0 not yet
+	filled    int64              // messages of the backlog
+
+	selfBefore, selfAfter selfReading
+	throttled             [2]float64
+	peakHeap              float64
+	unacked               int64
+	silence               map[string]int // what sources that say nothing said, and how often
+}
+
+// Do makes one run. The result has what was measured even when there is an error; its queues are deleted in any case.
+// Bench's Finish judges it.
+func (p Plan) Do(ctx context.Context) (result bench.Run, err error) {
+	r := p.newRun()
+	ctx, r.work = context.WithCancelCause(ctx)
+	defer r.work(nil)
+	if r.admin, err = p.Endpoint.dial(ctx, 0, p.Prefix+" topology", publisherBuffer); err != nil {
+		return r.result, err
+	}
+	defer func() { err = errors.Join(err, r.tidy()) }()
+	if err := r.declare(); err != nil {
+		return r.result, err
+	}
+	sampling, stopSampling := context.WithCancel(context.WithoutCancel(ctx))
+	var beside sync.WaitGroup
+	beside.Go(func() { r.sample(sampling) })
+	beside.Go(func() { r.tickAll(sampling) })
+	err = r.connectAll(ctx)
+	if err == nil {
+		err = r.load(ctx)
+	}
+	stopSampling()
+	beside.Wait()
+	r.finish(err)
+	return r.result, err
+}
+
+func (p Plan) newRun() *run {
+	c := clock{started: time.Now()}
+	s := &p.Scenario
+	span := newSpan()
+	r := &run{Plan: p, result: bench.Run{Number: p.Number, Started: c.started.UTC()}}
+	var queues []string
+	for i := range s.Queues.Count {
+		queues = append(queues, fmt.Sprintf("%s-%d", p.Prefix, i))
+	}
+	r.fleet = &fleet{
+		shared: &shared{
+			clock: c, span: span, run: p.Mark, rec: newRecorders(s, span), drain: s.Backlog != nil,
+			book: newBook(queues, p.Mark, s.Publishers.ConfirmWindow > 0), mostDisk: int64(s.Caps.Disk),
+		},
+		scenario: s, endpoint: p.Endpoint, queues: queues, name: p.Prefix, events: &events{clock: c},
+		connect: bench.NewHistogram(), lost: make(chan error, 1),
+	}
+	return r
+}
+
+// declare makes the queues.
+func (r *run) declare() error {
+	ch, err := r.admin.Channel()
+	if err != nil {
+		return err
+	}
+	kind := map[bench.QueueType]string{bench.QuorumQueue: "quorum", bench.StreamQueue: "stream"}[r.scenario.Queues.Type]
+	for _, name := range r.queues {
+		arguments := amqp.Table{"x-queue-type": "classic"}
+		if kind != "" {
+			arguments["x-queue-type"] = kind
+		}
+		for key, value := range r.scenario.Queues.Arguments {
+			arguments[key] = wireValue(value)
+		}
+		if _, err := ch.QueueDeclare(name, true, false, false, false, arguments); err != nil {
+			return fmt.Errorf("queue %q: %w", name, err)
+		}
+	}
+	return ch.Close()
+}
+
+// wireValue turns a number of JSON into one of AMQP.
+func wireValue(value any) any {
+	if f, ok := value.(float64); ok && f == float64(int64(f)) {
+		return int64(f)
+	}
+	if n, ok := value.(int); ok {
+		return int64(n)
+	}
+	return value
+}
+
+// load goes through the phases.
+func (r *run) load(ctx context.Context) error {
+	consuming, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r.stopWork = stop
+	defer stop()
+	publishing, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	failed := make(chan error, len(r.publishers)+1)
+	watching := make(chan struct{})
+	defer close(watching)
+	go func() { // a lost connection ends the load
+		select {
+		case err := <-r.lost:
+			r.work(err)
+		case err := <-failed:
+			r.work(err)
+		case <-watching:
+		}
+	}()
+	for _, c := range r.consumers {
+		r.handles.Go(func() { c.work(consuming) })
+	}
+	err := r.phases(publishing, failed)
+	r.endPublishers(err, cancel)
+	if err == nil || errors.Is(err, errCapped) {
+		if flushed := r.flush(ctx); flushed != nil && err == nil {
+			err = flushed
+		}
+	}
+	stop()
+	r.handles.Wait()
+	return err
+}
+
+// phases runs all that is before the flush.
+func (r *run) phases(ctx context.Context, failed chan<- error) error {
+	s := r.scenario
+	if s.Backlog != nil {
+		return r.backlog(ctx, failed)
+	}
+	if len(r.consumers) > 0 {
+		if err := r.consume(); err != nil {
+			return err
+		}
+	}
+	r.enter(bench.PhaseWarmUp)
+	r.startPublishers(ctx, failed, s.Load.Rate, s.Load.Mode == bench.OpenLoop)
+	if err := r.warmUp(ctx); err != nil {
+		return err
+	}
+	r.openSpan()
+	err := r.steady(ctx, s.Duration.Std(), func() bool { return false })
+	r.closeSpan()
+	return err
+}
+
+// backlog fills the queues and lets consumers drain them.
+func (r *run) backlog(ctx context.Context, failed chan<- error) error {
+	s := r.scenario
+	r.enter(bench.PhaseFill)
+	r.fill(ctx, failed)
+	if err := cause(ctx); err != nil {
+		return err
+	}
+	r.filled = r.shared.sent.Load()
+	r.openSpan()
+	defer r.closeSpan()
+	if len(r.consumers) == 0 {
+		return r.steady(ctx, s.Duration.Std(), func() bool { return false })
+	}
+	if err := r.consume(); err != nil {
+		return err
+	}
+	if s.Backlog.FreshRate > 0 {
+		r.startPublishers(ctx, failed, s.Backlog.FreshRate, true)
+	}
+	return r.steady(ctx, s.Duration.Std(), func() bool {
+		if r.drained == 0 && r.old.Load() >= r.filled {
+			r.drained = r.clock.now()
+		}
+		return r.drained != 0
+	})
+}
+
+// fill publishes the backlog and waits for its confirms.
+func (r *run) fill(ctx context.Context, failed chan<- error) {
+	n := int64(len(r.publishers))
+	var all sync.WaitGroup
+	for i, p := range r.publishers {
+		share := r.scenario.Backlog.Messages / n
+		if int64(i) < r.scenario.Backlog.Messages%n {
+			share++
+		}
+		all.Go(func() {
+			if err := p.publish(ctx, nil, 0, 0, share); err != nil {
+				r.failure(ctx, err, failed)
+			}
+		})
+	}
+	all.Wait()
+	for r.unconfirmed() > 0 && pause(ctx, 5*time.Millisecond) {
+	}
+}
+
+// startPublishers sets all publishers going, on a schedule or as fast as they can.
+func (r *run) startPublishers(ctx context.Context, failed chan<- error, rate float64, paced bool) {
+	most := r.scenario.Caps.Rate
+	if paced && most > 0 {
+		rate = min(rate, most)
+	}
+	start := r.clock.now()
+	if paced {
+		r.from.Store(start)
+		r.rate.Store(math.Float64bits(rate))
+	}
+	least := leastSleep(len(r.publishers))
+	for i, p := range r.publishers {
+		var pacer *bench.Pacer
+		if paced || most > 0 {
+			if !paced {
+				rate = most
+			}
+			made := bench.NewPacer(bench.NewSchedule(rate, len(r.publishers), i))
+			pacer = &made
+		}
+		r.publishes.Go(func() {
+			if err := p.publish(ctx, pacer, start, least, -1); err != nil {
+				r.failure(ctx, err, failed)
+			}
+		})
+	}
+}
+
+// failure of a publisher ends the load, unless it has ended already.
+func (r *run) failure(ctx context.Context, err error, failed chan<- error) {
+	if ctx.Err() != nil {
+		return
+	}
+	if errors.Is(err, errCapped) {
+		r.events.add(bench.EventCapped, err.Error())
+	}
+	failed <- err
+}
+
+// cause of the end of a context, nil while it has not ended.
+func cause(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// warmUp waits until the rate is steady, for the time that the scenario says and up to three times that.
+func (r *run) warmUp(ctx context.Context) error {
+	length := r.scenario.WarmUp.Std()
+	for i := range 3 {
+		if !pause(ctx, length) {
+			return cause(ctx)
+		}
+		if i == 2 || r.isSteady() {
+			break
+		}
+	}
+	return nil
+}
+
+// steady waits for the end of the measured part.
+func (r *run) steady(ctx context.Context, length time.Duration, over func() bool) error {
+	end := r.clock.now() + int64(length)
+	for {
+		left := time.Duration(end - r.clock.now())
+		if left <= 0 || over() {
+			return nil
+		}
+		if !pause(ctx, min(left, 10*time.Millisecond)) {
+			return cause(ctx)
+		}
+	}
+}
+
+// enter begins a phase and ends the one before.
+func (r *run) enter(name bench.PhaseName) {
+	r.phaseMu.Lock()
+	defer r.phaseMu.Unlock()
+	now := r.clock.now()
+	r.leaveLocked(now)
+	r.phase, r.began = name, now
+}
+
+func (r *run) leaveLocked(now int64) {
+	if r.phase != "" {
+		r.result.Phases = append(r.result.Phases, bench.Phase{Name: r.phase, StartSeconds: since(r.began), EndSeconds: since(now)})
+	}
+	r.phase = ""
+}
+
+func (r *run) openSpan() {
+	r.enter(bench.PhaseSteady)
+	r.selfBefore, r.throttled[0] = readSelf(), ownThrottling()
+	r.span.from.Store(r.clock.now())
+}
+
+func (r *run) closeSpan() {
+	r.span.to.Store(r.clock.now())
+	r.selfAfter, r.throttled[1] = readSelf(), ownThrottling()
+	r.enter(bench.PhaseFlush)
+}
+
+// endPublishers ends the publishers. Those with a schedule make the sends of the span that are still due, unless the load
+// ends for a reason; a write that the broker does not read is cut.
+func (r *run) endPublishers(reason error, cancel context.CancelCauseFunc) {
+	if reason != nil || !r.paced() {
+		cancel(nil)
+	}
+	late := time.AfterFunc(stopLimit, func() { cancel(nil) })
+	defer late.Stop()
+	cut := time.AfterFunc(2*stopLimit, func() {
+		r.events.add(bench.EventStopped, "the broker did not read what publishers wrote; their connections were cut")
+		r.fleet.mu.Lock()
+		defer r.fleet.mu.Unlock()
+		r.fleet.closing = true
+		for _, p := range r.publishers {
+			_ = p.wire.Conn.Close()
+		}
+	})
+	defer cut.Stop()
+	r.publishes.Wait()
+	cancel(nil)
+}
+
+func (r *run) paced() bool { return r.rate.Load() > 0 }
+
+// intended is how many sends the schedule has had so far; 0 without one.
+func (r *run) intended() int64 {
+	until := min(r.clock.now(), r.span.to.Load()) - r.from.Load()
+	return max(0, int64(since(until)*math.Float64frombits(r.rate.Load())))
+}
+
+// flush waits until what was sent is confirmed and consumed, or nothing moves any more.
+func (r *run) flush(ctx context.Context) error {
+	began, moved, seen := time.Now(), time.Now(), int64(-1)
+	for {
+		sent, taken, open := r.shared.sent.Load(), r.taken.Load(), r.unconfirmed()
+		done := open == 0 && (len(r.consumers) == 0 || taken >= sent)
+		if done {
+			return nil
+		}
+		if state := taken - open; state != seen {
+			seen, moved = state, time.Now()
+		}
+		if time.Since(moved) > flushIdle || time.Since(began) > flushLimit {
+			return nil // the account says what is missing
+		}
+		if !pause(ctx, 5*time.Millisecond) {
+			return cause(ctx)
+		}
+	}
+}
