@@ -1,6 +1,11 @@
 package bench
 
-import "regexp"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+)
 
 // The syntax of durations and sizes, for the schema too.
 var (
@@ -141,7 +146,31 @@ type Queues struct {
 	// Type defaults to Classic.
 	Type QueueType `json:"type"`
 	// Arguments of the declaration: strings, whole numbers and booleans. x-queue-type is what Type says.
-	Arguments map[string]any `json:"arguments,omitempty"`
+	Arguments Arguments `json:"arguments,omitempty"`
+}
+
+// Arguments of a queue by name: string, int64 and bool, as AMQP takes them.
+type Arguments map[string]any
+
+// UnmarshalJSON reads whole numbers as int64.
+func (a *Arguments) UnmarshalJSON(text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var raw map[string]any
+	if err := decoder.Decode(&raw); err != nil {
+		return err
+	}
+	for name, value := range raw {
+		if n, ok := value.(json.Number); ok {
+			whole, err := n.Int64()
+			if err != nil {
+				return fmt.Errorf("argument %s: want a whole number, not %s", name, n)
+			}
+			raw[name] = whole
+		}
+	}
+	*a = raw
+	return nil
 }
 
 // Backlog is a phase before the measured part in which publishers fill the queues while no consumer runs.
