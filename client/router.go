@@ -29,7 +29,10 @@ type Router struct {
 	followers map[*follower]struct{}
 	members   map[member]struct{} // what Close has to close first
 	consumes  map[string]*shared  // by cluster key
-	settler   *Publisher          // of dead letters and repeated messages
+
+	settlerMu sync.Mutex // taken before mu: making a publisher takes that
+	settler   *Publisher // of dead letters and repeated messages
+	over      bool       // no settler is made any more
 }
 
 // member is a publisher or consumer.
@@ -69,18 +72,19 @@ func (r *Router) Close(ctx context.Context) error {
 	r.closed = true
 	var consumers, publishers []member
 	for m := range r.members {
-		if p, ok := m.(*Publisher); !ok {
-			consumers = append(consumers, m)
-		} else if p != r.settler {
+		if _, ok := m.(*Publisher); ok {
 			publishers = append(publishers, m)
+		} else {
+			consumers = append(consumers, m)
 		}
 	}
 	r.mu.Unlock()
 	// Consumers first: their handlers may publish. The settler last: consumers need it to the end.
 	err := errors.Join(closeAll(ctx, consumers), closeAll(ctx, publishers))
-	r.mu.Lock()
+	r.settlerMu.Lock()
 	settler := r.settler
-	r.mu.Unlock()
+	r.over = true
+	r.settlerMu.Unlock()
 	if settler != nil {
 		err = errors.Join(err, settler.Close(ctx))
 	}
@@ -247,8 +251,11 @@ func (t target) Login(secure *tls.Config) ([]amqp.Authentication, error) {
 
 // settling returns the publisher of dead letters and repeated messages.
 func (r *Router) settling() (*Publisher, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.settlerMu.Lock()
+	defer r.settlerMu.Unlock()
+	if r.over {
+		return nil, ErrClosed
+	}
 	if r.settler == nil {
 		p, err := r.newPublisher(nil)
 		if err != nil {
