@@ -227,22 +227,29 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestOverABroker publishes, and looks at what the broker was given.
-func TestOverABroker(t *testing.T) {
-	_, spans, opts := recorded(t)
+// over starts a broker with one queue, and a router with the hooks.
+func over(t *testing.T, queue string, h warren.Hooks) (*clienttest.Broker, *warren.Router, context.Context) {
+	t.Helper()
 	broker := clienttest.Start(t)
-	if err := broker.DeclareQueue("worker.resize", nil); err != nil {
+	if err := broker.DeclareQueue(queue, nil); err != nil {
 		t.Fatal(err)
 	}
-	router, err := warren.FromEnv(warren.WithHooks(New(opts...)), warren.Environ([]string{
+	router, err := warren.FromEnv(warren.WithHooks(h), warren.Environ([]string{
 		"RMQ_WORKER_HOSTS=" + broker.Addr(), "RMQ_USERNAME=guest", "RMQ_PASSWORD=guest",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	defer router.Close(ctx)
+	t.Cleanup(cancel)
+	t.Cleanup(func() { _ = router.Close(ctx) })
+	return broker, router, ctx
+}
+
+// TestOverABroker publishes, and looks at what the broker was given.
+func TestOverABroker(t *testing.T) {
+	_, spans, opts := recorded(t)
+	broker, router, ctx := over(t, "worker.resize", New(opts...))
 	p, err := router.Publisher(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -264,5 +271,73 @@ func TestOverABroker(t *testing.T) {
 	want := fmt.Sprintf("00-%s-%s-01", got[0].SpanContext.TraceID(), got[0].SpanContext.SpanID())
 	if len(q.Ready) != 1 || q.Ready[0].Properties.Headers["traceparent"] != want {
 		t.Errorf("the queue holds %v, want traceparent %s", q.Ready, want)
+	}
+}
+
+// TestThrough follows a trace from a publisher to the handler, packed and plain, and on to the dead letter.
+func TestThrough(t *testing.T) {
+	for name, publishing := range map[string][]warren.PublisherOption{
+		"plain":  nil,
+		"packed": {warren.AutoBatch(), warren.Pack("worker.resize")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, spans, opts := recorded(t)
+			broker, router, ctx := over(t, "worker.resize", New(opts...))
+			p, err := router.Publisher(ctx, publishing...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked, request := tr.tracer.Start(ctx, "request")
+			messages := []warren.Message{{Queue: "worker.resize", ID: "good"}, {Queue: "worker.resize", ID: "bad"}, {Queue: "worker.resize", ID: "best"}}
+			if err := p.PublishBatch(asked, messages); err != nil {
+				t.Fatal(err)
+			}
+			request.End()
+			consume, cancel := context.WithCancel(ctx)
+			left := len(messages)
+			var failed trace.SpanContext
+			err = router.Consume(consume, "worker.resize", func(ctx context.Context, b *warren.Batch) error {
+				for _, m := range b.Messages() {
+					own := trace.SpanContextFromContext(Context(ctx, m, opts...))
+					if own.TraceID() != request.SpanContext().TraceID() {
+						t.Errorf("message %s carries the trace %s", m.ID, own.TraceID())
+					}
+					if m.ID == "bad" {
+						failed = own
+						m.DeadLetter(errors.New("no picture"))
+					}
+				}
+				if left -= b.Len(); left == 0 {
+					cancel()
+				}
+				return nil
+			}, warren.Workers(1), warren.BatchSize(3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			linked := map[string]bool{}
+			var dead *tracetest.SpanStub
+			for _, s := range spans.GetSpans() {
+				for _, l := range s.Links {
+					id := attribute.NewSet(l.Attributes...)
+					v, _ := id.Value("messaging.message.id")
+					if l.SpanContext.TraceID() == request.SpanContext().TraceID() && s.SpanKind == trace.SpanKindConsumer {
+						linked[v.AsString()] = true
+					}
+				}
+				if s.Name == "publish worker.resize.dead-letters" {
+					dead = &s
+				}
+			}
+			if len(linked) != 3 {
+				t.Errorf("batches are linked to %v", linked)
+			}
+			if dead == nil || dead.Parent.SpanID() != failed.SpanID() {
+				t.Errorf("the dead letter's span is %v, which is no child of %v", dead, failed.SpanID())
+			}
+			if ready, unacked := broker.Depth("worker.resize"); ready+unacked != 0 {
+				t.Errorf("%d messages are left", ready+unacked)
+			}
+		})
 	}
 }

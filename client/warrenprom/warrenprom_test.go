@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/warren-mq/warren/client"
+	"github.com/warren-mq/warren/client/clienttest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -279,6 +280,71 @@ func TestTogether(t *testing.T) {
 	`
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "warren_client_route_failures_total"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOverABroker has a publisher and a consumer make the numbers.
+func TestOverABroker(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	h, err := New(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker := clienttest.Start(t)
+	if err := broker.DeclareQueue("worker.resize", nil); err != nil {
+		t.Fatal(err)
+	}
+	router, err := warren.FromEnv(warren.WithHooks(h), warren.Environ([]string{
+		"RMQ_WORKER_HOSTS=" + broker.Addr(), "RMQ_USERNAME=guest", "RMQ_PASSWORD=guest",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	defer router.Close(ctx)
+	p, err := router.Publisher(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = p.PublishBatch(ctx, []warren.Message{{Queue: "worker.resize"}, {Queue: "worker.nowhere"}, {Queue: "worker.resize", ID: "bad"}})
+	consume, stop := context.WithCancel(ctx)
+	left := 2
+	err = router.Consume(consume, "worker.resize", func(_ context.Context, b *warren.Batch) error {
+		for _, m := range b.Messages() {
+			if m.ID == "bad" {
+				m.DeadLetter(errors.New("no picture"))
+			}
+		}
+		if left -= b.Len(); left == 0 {
+			stop()
+		}
+		return nil
+	}, warren.Workers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := router.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	text, err := testutil.GatherAndFormat(reg, expfmt.TypeTextPlain, "warren_client_published_messages_total",
+		"warren_client_handled_messages_total", "warren_client_dead_lettered_messages_total", "warren_client_connections")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`published_messages_total{exchange="",outcome="confirmed",queue="worker.resize"} 2`,
+		`published_messages_total{exchange="",outcome="returned",queue="worker.nowhere"} 1`,
+		`published_messages_total{exchange="",outcome="confirmed",queue="worker.resize.dead-letters"} 1`,
+		`handled_messages_total{cluster="worker",outcome="acked",queue="worker.resize"} 1`,
+		`handled_messages_total{cluster="worker",outcome="dead_lettered",queue="worker.resize"} 1`,
+		`dead_lettered_messages_total{queue="worker.resize",reason="handler"} 1`,
+		`connections{cluster="worker",use="consume"} 0`,
+		`connections{cluster="worker",use="publish"} 0`,
+	} {
+		if !strings.Contains(string(text), line) {
+			t.Errorf("no line with %s in\n%s", line, text)
+		}
 	}
 }
 
