@@ -13,8 +13,11 @@ import (
 	"github.com/warren-mq/warren/internal/bench"
 )
 
-// closeLimit is how long the broker has to end a connection in order.
-const closeLimit = 5 * time.Second
+const (
+	// closeLimit is how long the broker has to end a connection in order; stormLimit is for those of a storm together.
+	closeLimit = 5 * time.Second
+	stormLimit = 30 * time.Second
+)
 
 // tickAll closes a second of the account each second, until the context ends.
 func (r *run) tickAll(ctx context.Context) {
@@ -133,6 +136,10 @@ func (r *run) finish(failed error) {
 	r.endConsumers()
 	left := r.left()
 	r.fleet.close(closeLimit)
+	if r.storm != nil {
+		r.storm.calm(stormLimit)
+		r.result.Storm, r.connect = &r.storm.figures, r.storm.connect
+	}
 	var complete bool
 	r.result.Queues, complete = r.book.accounts(left)
 	if !complete {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type Plan struct {
 	// Sources are sampled every Interval, beside the load. Default 2s.
 	Sources  []Source
 	Interval time.Duration
+	// Idle is how long nothing may come at the end until what is missing counts as lost. Default 5s.
+	Idle time.Duration
 	// Progress is told of each second. It must not block.
 	Progress func(Progress)
 }
@@ -61,6 +64,7 @@ type run struct {
 	Plan
 	*fleet
 	admin  *link
+	storm  *storm
 	result bench.Run
 
 	phaseMu sync.Mutex
@@ -126,6 +130,9 @@ func (p Plan) newRun() *run {
 		},
 		scenario: s, endpoint: p.Endpoint, queues: queues, name: p.Prefix, events: &events{clock: c},
 		connect: bench.NewHistogram(), lost: make(chan error, 1),
+	}
+	if s.Storm != nil {
+		r.storm = &storm{shared: r.shared, endpoint: p.Endpoint, name: p.Prefix, connect: bench.NewHistogram()}
 	}
 	return r
 }
@@ -214,9 +221,13 @@ func (r *run) phases(ctx context.Context, failed chan<- error) error {
 		return err
 	}
 	r.openSpan()
-	err := r.steady(ctx, s.Duration.Std(), func() bool { return false })
-	r.closeSpan()
-	return err
+	defer r.closeSpan()
+	var blown sync.WaitGroup
+	if s.Storm != nil {
+		blown.Go(func() { r.storm.blow(ctx, *s.Storm) })
+		defer blown.Wait()
+	}
+	return r.steady(ctx, s.Duration.Std(), func() bool { return false })
 }
 
 // backlog fills the queues and lets consumers drain them.
@@ -413,7 +424,7 @@ func (r *run) flush(ctx context.Context) error {
 		if state := taken - open; state != seen {
 			seen, moved = state, time.Now()
 		}
-		if time.Since(moved) > flushIdle || time.Since(began) > flushLimit {
+		if time.Since(moved) > cmp.Or(r.Idle, flushIdle) || time.Since(began) > flushLimit {
 			return nil // the account says what is missing
 		}
 		if !pause(ctx, 5*time.Millisecond) {

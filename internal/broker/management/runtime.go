@@ -16,28 +16,78 @@ import (
 // Runtime implements broker.Connector: GET URL/metrics, as text. The two series have the same names in 3.10 to 4.3.
 func (c *connector) Runtime(ctx context.Context, address string) (broker.Runtime, error) {
 	const op = "read the Prometheus endpoint"
+	body, err := c.scrapePage(ctx, op, address, "/metrics", "")
+	if err != nil {
+		return broker.Runtime{}, err
+	}
+	return parseRuntime(op, body)
+}
+
+// scrapePage reads one page of a Prometheus endpoint.
+func (c *connector) scrapePage(ctx context.Context, op, address, path, query string) ([]byte, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.User != nil {
-		return broker.Runtime{}, refused(op, "the address must be http://HOST:PORT or https://HOST:PORT")
+		return nil, refused(op, "the address must be http://HOST:PORT or https://HOST:PORT")
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node/", nil)
 	if err != nil {
-		return broker.Runtime{}, refused(op, err.Error())
+		return nil, refused(op, err.Error())
 	}
-	request.URL = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: "/metrics"}
+	request.URL = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: path, RawQuery: query}
 	request.Host = base.Host
 	request.Header.Set("Accept", "text/plain; version=0.0.4")
 	c.options.OnRequest(http.MethodGet, "")
 	got, err := exchange(c.runtime.http, op, request, c.options.CallTimeout, c.options.MaxResponse)
 	if err != nil {
-		return broker.Runtime{}, err
+		return nil, err
 	}
 	if got.status != http.StatusOK {
-		return broker.Runtime{}, failure(op, got)
+		return nil, failure(op, got)
 	}
-	return parseRuntime(op, got.body)
+	return got.body, nil
+}
+
+var _ broker.Scraper = (*connector)(nil)
+
+// Scrape implements broker.Scraper.
+func (c *connector) Scrape(ctx context.Context, address, path, query string) ([]broker.Series, error) {
+	const op = "read the Prometheus endpoint"
+	body, err := c.scrapePage(ctx, op, address, path, query)
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		return nil, &broker.Error{Kind: broker.Unavailable, Op: op, Reason: "the answer is not Prometheus text: " + err.Error(), Err: err}
+	}
+	var all []broker.Series
+	for name, family := range families {
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			all = append(all, valuesOf(name, labels, metric)...)
+		}
+	}
+	return all, nil
+}
+
+func valuesOf(name string, labels map[string]string, m *dto.Metric) []broker.Series {
+	switch {
+	case m.GetCounter() != nil:
+		return []broker.Series{{Name: name, Labels: labels, Value: m.GetCounter().GetValue()}}
+	case m.GetGauge() != nil:
+		return []broker.Series{{Name: name, Labels: labels, Value: m.GetGauge().GetValue()}}
+	case m.GetHistogram() != nil:
+		return sumAndCount(name, labels, m.GetHistogram().GetSampleSum(), m.GetHistogram().GetSampleCount())
+	case m.GetSummary() != nil:
+		return sumAndCount(name, labels, m.GetSummary().GetSampleSum(), m.GetSummary().GetSampleCount())
+	}
+	return []broker.Series{{Name: name, Labels: labels, Value: m.GetUntyped().GetValue()}}
 }
 
 func parseRuntime(op string, body []byte) (broker.Runtime, error) {
@@ -65,4 +115,11 @@ func gauge(family *dto.MetricFamily) *int {
 	}
 	n := int(value)
 	return &n
+}
+
+func sumAndCount(name string, labels map[string]string, sum float64, count uint64) []broker.Series {
+	return []broker.Series{
+		{Name: name + "_sum", Labels: labels, Value: sum},
+		{Name: name + "_count", Labels: labels, Value: float64(count)},
+	}
 }

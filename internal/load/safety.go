@@ -1,0 +1,139 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/warren-mq/warren/internal/bench"
+	"github.com/warren-mq/warren/internal/broker"
+)
+
+// Danger is why a cluster must not be put under load.
+type Danger struct {
+	// Production: it is, or may be, somebody's production. Whoever answers for it may allow it; nobody can allow the others.
+	Production bool
+	Reason     string
+}
+
+// Dangers looks at a cluster before a benchmark with these scenarios: alarms, nodes that are down, traffic of others, and
+// room on the disks. What the broker does not say counts as a danger.
+func Dangers(ctx context.Context, api API, scenarios []bench.Scenario) ([]Danger, error) {
+	nodes, err := api.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []Danger
+	for _, n := range nodes {
+		found = append(found, nodeDangers(n, scenarios)...)
+	}
+	others, err := production(ctx, api)
+	return append(found, others...), err
+}
+
+func nodeDangers(n broker.Node, scenarios []bench.Scenario) (found []Danger) {
+	if !n.Running {
+		return []Danger{{Reason: fmt.Sprintf("node %s is not running", n.Name)}}
+	}
+	for what, alarm := range map[string]*bool{"memory": n.MemoryAlarm, "disk": n.DiskAlarm} {
+		if alarm != nil && *alarm {
+			found = append(found, Danger{Reason: fmt.Sprintf("node %s has a %s alarm", n.Name, what)})
+		}
+	}
+	if n.DiskFree == nil || n.DiskFreeLimit == nil {
+		return append(found, Danger{Production: true, Reason: fmt.Sprintf("node %s does not say how much of its disk is free", n.Name)})
+	}
+	room := *n.DiskFree - *n.DiskFreeLimit
+	for _, s := range scenarios {
+		if most := MostBytes(s); most > room {
+			found = append(found, Danger{Reason: fmt.Sprintf(
+				"scenario %s may put %s on disk, and node %s has %s above its limit: lower caps.disk or the backlog",
+				s.Name, bench.Size(most), n.Name, bench.Size(max(room, 0)))})
+		}
+	}
+	return found
+}
+
+// MostBytes is how much a scenario may have on disk at once, in bytes of bodies: its cap, or its backlog if that is less.
+func MostBytes(s bench.Scenario) int64 {
+	most := int64(s.Caps.Disk)
+	if s.Backlog == nil || s.Consumers.Count == 0 {
+		return most
+	}
+	largest := bench.MinBody
+	for _, size := range s.Message.Sizes {
+		largest = max(largest, size)
+	}
+	if backlog := s.Backlog.Messages * int64(largest); most == 0 || backlog < most {
+		return backlog
+	}
+	return most
+}
+
+// production finds traffic and messages of others.
+func production(ctx context.Context, api API) (found []Danger, err error) {
+	danger := func(format string, a ...any) {
+		found = append(found, Danger{Production: true, Reason: fmt.Sprintf(format, a...)})
+	}
+	totals, err := api.Totals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	connections, err := api.Connections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	users := map[string]bool{}
+	for _, c := range connections {
+		if ownName.MatchString(c.VHost) {
+			users["another benchmark"] = true
+		} else if c.User != "" {
+			users["user "+c.User] = true
+		}
+	}
+	switch {
+	case len(users) > 0:
+		danger("%d connections are open, of %s", len(connections), strings.Join(first(users, 3), ", "))
+	case totals.Connections == nil:
+		danger("the broker does not say whether others are connected: its statistics are off or not there yet")
+	case *totals.Connections > 0:
+		danger("%d connections are open", *totals.Connections)
+	}
+	switch {
+	case totals.Queues != nil && *totals.Queues == 0:
+	case totals.Messages == nil:
+		danger("the broker does not say whether its queues have messages: its statistics are off or not there yet")
+	case *totals.Messages > 0:
+		danger("%d messages wait in queues", *totals.Messages)
+	}
+	return found, nil
+}
+
+// first n keys, for people.
+func first(set map[string]bool, n int) (keys []string) {
+	for key := range set {
+		if len(keys) == n {
+			return append(keys, "…")
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// Capped is the scenario with what its caps, or those of the command line, take from it. What needs more connections than
+// allowed is an error.
+func Capped(s bench.Scenario, rate float64, connections int, disk bench.Size) (bench.Scenario, error) {
+	lower := func(have, cap float64) float64 {
+		if cap > 0 && (have == 0 || cap < have) {
+			return cap
+		}
+		return have
+	}
+	s.Caps.Rate = lower(s.Caps.Rate, rate)
+	s.Caps.Connections = int(lower(float64(s.Caps.Connections), float64(connections)))
+	s.Caps.Disk = bench.Size(lower(float64(s.Caps.Disk), float64(disk)))
+	if most := s.Caps.Connections; most > 0 && s.Connections() > most {
+		return s, fmt.Errorf("scenario %s needs %d connections, and %d are allowed", s.Name, s.Connections(), most)
+	}
+	return s, nil
+}
