@@ -127,6 +127,10 @@ e2e: ## Run the end-to-end tests on a real Kubernetes (NODES=3, CLUSTER=kind|cur
 	@mkdir -p $(OUT)
 	@go test -v -tags e2e -timeout 30m -count 1 $(ARGS) ./test/e2e/... 2>&1 | tee $(OUT)/test-e2e.log
 
+.PHONY: bench-client
+bench-client: ## Measure the client library against amqp091-go on a real RabbitMQ (ARGS="--help")
+	@go run ./test/bench/client $(ARGS)
+
 ##@ Demo
 
 .PHONY: demo
