@@ -76,5 +76,4 @@ type Sample struct {
 	DeadLetteredTotal           *float64 `json:"deadLetteredTotal,omitempty"`
 	RaftCommitLatencySeconds    *float64 `json:"raftCommitLatencySeconds,omitempty"` // the highest of the quorum queues
 	RaftWrittenBytesTotal       *float64 `json:"raftWrittenBytesTotal,omitempty"`
-	RaftUncommittedEntries      *float64 `json:"raftUncommittedEntries,omitempty"`
 }
