@@ -58,7 +58,8 @@ type Config struct {
 	Unblocked    func(host string)
 }
 
-func (c Config) withDefaults() Config {
+// WithDefaults is the configuration with what it leaves open.
+func (c Config) WithDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -99,7 +100,7 @@ type Conn struct {
 // New makes a connection; it is dialled by the first call of Channel.
 func New(cfg Config) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Conn{cfg: cfg.withDefaults(), ctx: ctx, cancel: cancel, changed: make(chan struct{}), done: make(chan struct{})}
+	return &Conn{cfg: cfg.WithDefaults(), ctx: ctx, cancel: cancel, changed: make(chan struct{}), done: make(chan struct{})}
 }
 
 // Channel opens a channel, waiting for a connection as long as ctx allows. The error then has the last failure in it.
