@@ -144,7 +144,7 @@ func (c *consumerConfig) checkTimes() error {
 	case c.patience() <= 0:
 		return fmt.Errorf("%w: twice HandlerTimeout(%s), and the grace after it, must end before 80 %% of ConsumerTimeout(%s), or the "+
 			"broker takes messages back while they are handled: take less than HandlerTimeout(%s), or raise the broker's consumer_timeout "+
-			"and ConsumerTimeout", ErrInvalid, c.handlerTimeout, c.consumerTimeout, c.consumerTimeout*8/21)
+			"and ConsumerTimeout", ErrInvalid, c.handlerTimeout, c.consumerTimeout, (c.consumerTimeout * 4 / 11).Truncate(time.Millisecond))
 	case c.retryLimit() > c.consumerTimeout/20:
 		return fmt.Errorf("%w: RetryDelay(%s) is more than 5 %% of ConsumerTimeout(%s): messages are held that long", ErrInvalid,
 			c.retryDelay, c.consumerTimeout)
@@ -159,7 +159,7 @@ func (c *consumerConfig) grace() time.Duration { return max(c.handlerTimeout/10,
 
 // patience is how long a message may wait for a worker and still be settled in time.
 func (c *consumerConfig) patience() time.Duration {
-	return c.consumerTimeout*8/10 - 2*c.handlerTimeout - c.grace()
+	return c.consumerTimeout*8/10 - 2*(c.handlerTimeout+c.grace())
 }
 
 // settleTimeout bounds the publishing of dead letters and repeated messages.
