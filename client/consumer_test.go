@@ -859,7 +859,7 @@ func pack(t *testing.T, b *clienttest.Broker, codec envelope.Codec, bodies ...st
 func TestMessagesOfAPackHaveTheirOwnFates(t *testing.T) {
 	b := clienttest.Start(t)
 	declare(t, b, queue)
-	pack(t, b, envelope.Zstd, strings.Repeat("a", 500), "dead", "again", "back", "fine")
+	pack(t, b, envelope.Zstd, strings.Repeat("a", 200), "dead", "again", "back", "fine")
 	var mu sync.Mutex
 	tries := map[string][]int{}
 	back := false
@@ -1004,7 +1004,7 @@ func TestAfterCrashesSuspectsAreHandledAloneWithNothingElseOnTheWay(t *testing.T
 	c := consume(t, newRouter(t, b), func(_ context.Context, batch *Batch) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if batch.Messages()[0].Attempts == 0 {
+		if !strings.HasPrefix(string(batch.Messages()[0].Body), "suspect") {
 			together += batch.Len()
 			return nil
 		}
