@@ -114,14 +114,14 @@ func (ch *channel) settle(tag uint64, multiple bool) ([]delivered, *amqpError) {
 	if multiple && tag == 0 {
 		return ch.ledger.takeUpTo(0), nil
 	}
-	d := ch.ledger.get(tag)
+	entry := ch.ledger.entry(tag)
 	switch {
-	case d == nil:
+	case entry == nil:
 		return nil, ch.unknownTag(tag)
 	case multiple:
 		return ch.ledger.takeUpTo(tag), nil
 	}
-	return []delivered{ch.ledger.take(d)}, nil
+	return ch.ledger.take(entry), nil
 }
 
 func onAck(ch *channel, a *cursor) *amqpError {

@@ -52,8 +52,7 @@ type conn struct {
 	channels   map[uint16]*channel
 	failing    methodID // the method that is being handled
 
-	hasPublished bool
-	toldBlocked  bool
+	blocked bool // it published under an alarm, and is not read
 
 	out   []byte
 	spare []byte // of the writer
@@ -135,38 +134,48 @@ func (c *conn) batch(f frame, err error) error {
 	b.lock()
 	defer b.unlock()
 	for {
-		for !c.dead && (b.paused || c.isBlocked()) {
+		for !c.dead && (b.paused || c.blocked) {
 			b.settle()
 			b.readers.Wait()
 		}
 		if c.dead {
 			return errGone
 		}
-		fault := asAMQP(err)
-		if fault == nil {
-			fault = c.handle(f)
-		} else {
-			c.failing = 0
-		}
-		switch {
-		case c.dead || c.state == gone:
-			return errGone
-		case fault != nil && (fault.hard || f.channel == 0 || c.channels[f.channel] == nil):
-			if err != nil && c.state == awaitCloseOK {
-				return errGone // a second breach of the rules of framing: there is no way to find the next frame
-			}
-			c.fail(fault)
-			if err != nil {
-				return c.lastWords()
-			}
-		case fault != nil:
-			c.channels[f.channel].fail(fault, c.failing)
+		if e := c.step(f, err); e != nil {
+			return e
 		}
 		if !c.in.buffered() {
 			return nil
 		}
 		f, err = c.in.next()
 	}
+}
+
+// step handles one frame, or a breach of the rules of framing. It fails when there is nothing more to read.
+func (c *conn) step(f frame, breach error) error {
+	fault := asAMQP(breach)
+	if fault == nil {
+		fault = c.handle(f)
+	} else {
+		c.failing = 0
+	}
+	ch := c.channels[f.channel]
+	switch {
+	case c.dead || c.state == gone:
+		return errGone
+	case fault == nil:
+		return nil
+	case !fault.hard && ch != nil:
+		ch.fail(fault, c.failing)
+		return nil
+	case breach != nil && c.state == awaitCloseOK:
+		return errGone
+	}
+	c.fail(fault)
+	if breach != nil { // there is no way to find the next frame
+		return c.lastWords()
+	}
+	return nil
 }
 
 // greet waits for the protocol header.

@@ -89,6 +89,7 @@ type delivered struct {
 	queue    *queue
 	consumer *consumer // nil after basic.get
 	open     bool
+	void     bool      // gone back to its queue after a timeout: settling it does nothing
 	at       time.Time // only with a consumer timeout
 }
 
@@ -116,24 +117,16 @@ func (l *ledger) add(tag uint64, d delivered) {
 	l.open++
 }
 
-// get is nil for a tag that is not open.
-func (l *ledger) get(tag uint64) *delivered {
+// entry is nil for a tag that is not open.
+func (l *ledger) entry(tag uint64) []delivered {
 	if tag < l.first || tag-l.first >= uint64(len(l.entries)-l.head) {
 		return nil
 	}
-	if d := &l.entries[l.head+int(tag-l.first)]; d.open {
-		return d
+	at := l.head + int(tag-l.first)
+	if !l.entries[at].open {
+		return nil
 	}
-	return nil
-}
-
-// take settles one entry.
-func (l *ledger) take(d *delivered) delivered {
-	taken := *d
-	*d = delivered{}
-	l.open--
-	l.trim()
-	return taken
+	return l.entries[at : at+1]
 }
 
 func (l *ledger) trim() {
@@ -149,22 +142,23 @@ func (l *ledger) takeUpTo(tag uint64) []delivered {
 	if tag != 0 {
 		end = min(end, l.head+int(tag-l.first)+1)
 	}
-	return l.takeFrom(l.entries[l.head:end], func(*delivered) bool { return true })
+	return l.take(l.entries[l.head:end])
 }
 
-func (l *ledger) takeIf(match func(*delivered) bool) []delivered {
-	return l.takeFrom(l.entries[l.head:], match)
-}
-
-func (l *ledger) takeFrom(entries []delivered, match func(*delivered) bool) []delivered {
+// take settles entries and returns them, without those that are void.
+func (l *ledger) take(entries []delivered) []delivered {
 	var taken []delivered
 	for i := range entries {
-		if d := &entries[i]; d.open && match(d) {
-			taken = append(taken, *d)
-			*d = delivered{}
+		d := &entries[i]
+		if !d.open {
+			continue
 		}
+		if !d.void {
+			taken = append(taken, *d)
+		}
+		*d = delivered{}
+		l.open--
 	}
-	l.open -= len(taken)
 	l.trim()
 	return taken
 }

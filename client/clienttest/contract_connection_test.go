@@ -80,6 +80,8 @@ var connectionClauses = []clause{
 				r.subject.unblock(r.T)
 			}
 		}()
+		r.must(r.ch.Qos(5, 0, false)) // does not publish now, and is served
+		r.want("earlier, before it publishes again", len(earlierBlocked), 0)
 		r.must(r.ch.PublishWithContext(r.Context(), "", q, false, false, amqp.Publishing{Body: []byte("2")}))
 		b := receive(r, earlierBlocked)
 		r.want("earlier", []any{b.Active, b.Reason}, []any{true, "low on memory"})

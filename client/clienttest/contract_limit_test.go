@@ -189,4 +189,38 @@ var limitClauses = []clause{
 		r.publish(q, "kept")
 		r.want("body", string(receive(r, deliveries).Body), "kept")
 	}},
+	{"the consumer timeout closes the channel or cancels, by line", func(r *rig) {
+		r.subject.timeout(r.T, time.Second)
+		q := r.queue("q", "quorum", nil)
+		r.publish(q, "1", "2", "3")
+		ch := r.channel()
+		r.must(ch.Qos(2, 0, false))
+		closed, cancelled := ch.NotifyClose(make(chan *amqp.Error, 1)), ch.NotifyCancel(make(chan string, 1))
+		late := r.receive(2, r.consume(ch, q, "t"))
+		if r.subject.old {
+			r.wantError(receive(r, closed), 406, "timed out. Timeout value used: 1000 ms.")
+			r.awaitReady(q, 3)
+			return
+		}
+		r.want("cancelled", receive(r, cancelled), "t")
+		r.awaitReady(q, 3)
+		r.must(late[0].Ack(false)) // too late, and no error
+		r.must(ch.Qos(0, 0, false))
+		again := r.receive(3, r.consume(r.ch, q, ""))
+		r.want("again", bodies(again), "1 2 3")
+		r.want("counters", []any{again[0].Headers["x-delivery-count"], again[0].Headers["x-acquired-count"]}, []any{nil, int64(1)})
+	}},
+	{"a classic queue knows a consumer timeout by line", func(r *rig) {
+		if !r.subject.old {
+			return // nothing comes, for ever
+		}
+		r.subject.timeout(r.T, time.Second)
+		q := r.queue("q", "classic", nil)
+		r.publish(q, "1")
+		ch := r.channel()
+		closed := ch.NotifyClose(make(chan *amqp.Error, 1))
+		r.receive(1, r.consume(ch, q, ""))
+		r.wantError(receive(r, closed), 406, "PRECONDITION_FAILED - delivery acknowledgement on channel ")
+		r.awaitReady(q, 1)
+	}},
 }

@@ -170,7 +170,7 @@ var settleClauses = []clause{
 	{"recover gives all back", func(r *rig) {
 		q := r.queue("q", "classic", nil)
 		ch, _ := r.take(q, 3)
-		r.must(ch.Recover(true))
+		r.must(ch.Recover(true)) //nolint:staticcheck // deprecated, and still answered
 		r.want("order", r.drain(q, 6), "1 2 3 4 5 6")
 	}},
 	{"tags count from 1 on each channel, together for its consumers", func(r *rig) {

@@ -19,10 +19,11 @@ import (
 // subject is a broker that is held to the contract.
 type subject struct {
 	url     string
-	old     bool               // the line 3.10
-	block   func(t *testing.T) // raise a memory alarm
-	unblock func(t *testing.T) // end it
-	closeIt func(t *testing.T) // close all connections as an operator does, with the reason "maintenance"
+	old     bool                                // the line 3.10
+	block   func(t *testing.T)                  // raise a memory alarm
+	unblock func(t *testing.T)                  // end it
+	timeout func(t *testing.T, d time.Duration) // consumer timeout, for channels that are opened after it; ends with the test
+	closeIt func(t *testing.T)                  // close all connections as an operator does, with the reason "maintenance"
 }
 
 var subjects = []struct {
@@ -39,6 +40,10 @@ func fake(t *testing.T, version string) *subject {
 		url: b.URL(), old: strings.HasPrefix(version, "3."),
 		block:   func(*testing.T) { b.Block("") },
 		unblock: func(*testing.T) { b.Unblock() },
+		timeout: func(t *testing.T, d time.Duration) {
+			b.SetConsumerTimeout(d)
+			t.Cleanup(func() { b.SetConsumerTimeout(0) })
+		},
 		closeIt: func(*testing.T) { b.CloseConnections(320, "CONNECTION_FORCED - maintenance") },
 	}
 }

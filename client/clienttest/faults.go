@@ -79,16 +79,13 @@ func (b *Broker) Resume() {
 	b.readers.Broadcast()
 }
 
-// Block raises a memory alarm. Connections that have published, or begin to, get connection.blocked with the reason (""
-// stands for "low on memory") when they announced that they understand it, and nothing more is read from them: also no
-// acks, and no confirms come for what they publish. Heartbeats go on.
+// Block raises a memory alarm. A connection that publishes from now on gets connection.blocked with the reason ("" stands
+// for "low on memory") when it announced that it understands it, and nothing more is read from it: neither the message
+// itself, which is not confirmed until Unblock, nor acks. Heartbeats go on, and connections that do not publish are served.
 func (b *Broker) Block(reason string) {
 	b.lock()
 	defer b.unlock()
 	b.alarm, b.alarmReason = true, cmp.Or(reason, "low on memory")
-	for _, c := range b.inOrder() {
-		c.tellBlocked()
-	}
 }
 
 // Unblock ends Block, with connection.unblocked for those that were blocked.
@@ -97,8 +94,8 @@ func (b *Broker) Unblock() {
 	defer b.unlock()
 	b.alarm = false
 	for _, c := range b.inOrder() {
-		if c.toldBlocked {
-			c.toldBlocked = false
+		if c.blocked {
+			c.blocked = false
 			if c.can("connection.blocked") {
 				c.send(connectionUnblocked)
 			}
@@ -107,23 +104,16 @@ func (b *Broker) Unblock() {
 	b.readers.Broadcast()
 }
 
-// publishes marks a connection as one that an alarm blocks.
+// publishes blocks the connection when there is an alarm.
 func (c *conn) publishes() {
-	c.hasPublished = true
-	c.tellBlocked()
-}
-
-func (c *conn) tellBlocked() {
-	if !c.isBlocked() || c.toldBlocked || c.state != running {
+	if !c.broker.alarm || c.blocked {
 		return
 	}
-	c.toldBlocked = true
+	c.blocked = true
 	if c.can("connection.blocked") {
 		c.send(connectionBlocked, c.broker.alarmReason)
 	}
 }
-
-func (c *conn) isBlocked() bool { return c.broker.alarm && c.hasPublished && c.state == running }
 
 // CloseChannels ends all channels with channel.close, as RabbitMQ does after an error, and returns how many. With names it
 // ends only those of connections with one of these connection_names.
@@ -216,8 +206,9 @@ func (b *Broker) SetConsumerTimeout(d time.Duration) {
 }
 
 // ExpireDeliveries lets the consumer timeout pass at once for the deliveries of a queue that are unacked now. In the line
-// 3.10 their channels are closed with 406 PRECONDITION_FAILED. In the line 4.3 consumers of a quorum queue are cancelled
-// and their deliveries go back without counting toward the delivery limit; other queues know no timeout.
+// 3.10 their channels are closed with 406 PRECONDITION_FAILED. In the line 4.3 consumers of a quorum queue are cancelled, and
+// what is late goes back without counting toward the delivery limit: settling it later has no effect and is no error.
+// Other queues know no timeout there.
 func (b *Broker) ExpireDeliveries(queue string) {
 	b.lock()
 	defer b.unlock()
@@ -244,7 +235,7 @@ func (b *Broker) checkConsumers() {
 	var oldest time.Time
 	b.eachChannel(func(ch *channel) {
 		for i := range ch.ledger.entries {
-			if d := &ch.ledger.entries[i]; d.open && !d.at.IsZero() && (oldest.IsZero() || d.at.Before(oldest)) {
+			if d := &ch.ledger.entries[i]; d.open && !d.void && !d.at.IsZero() && (oldest.IsZero() || d.at.Before(oldest)) {
 				oldest = d.at
 			}
 		}
@@ -256,7 +247,7 @@ func (b *Broker) checkConsumers() {
 
 func (b *Broker) expire(due func(*delivered) bool) {
 	b.eachChannel(func(ch *channel) {
-		late := slices.ContainsFunc(ch.ledger.entries, func(d delivered) bool { return d.open && due(&d) })
+		late := slices.ContainsFunc(ch.ledger.entries, func(d delivered) bool { return d.open && !d.void && due(&d) })
 		if !late {
 			return
 		}
@@ -269,18 +260,20 @@ func (b *Broker) expire(due func(*delivered) bool) {
 	})
 }
 
+// expireConsumers cancels the consumers whose deliveries are late, and gives back those that are.
 func (ch *channel) expireConsumers(due func(*delivered) bool) {
-	var late []*consumer
+	var back []delivered
 	for i := range ch.ledger.entries {
 		d := &ch.ledger.entries[i]
-		if d.open && d.consumer != nil && d.queue.quorum && due(d) && !slices.Contains(late, d.consumer) {
-			late = append(late, d.consumer)
+		if d.open && !d.void && d.consumer != nil && d.queue.quorum && due(d) {
+			back = append(back, *d)
+			d.void = true // the client may settle it still, to no effect
 		}
 	}
-	for _, c := range late {
-		if ch.consumers[c.tag] == c {
+	for i := range back {
+		if c := back[i].consumer; ch.consumers[c.tag] == c {
 			c.cancelFromServer()
 		}
-		returnAll(ch.ledger.takeIf(func(d *delivered) bool { return d.consumer == c }), byTimeout)
 	}
+	returnAll(back, byTimeout)
 }

@@ -1,6 +1,7 @@
 package clienttest_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -111,10 +112,10 @@ func TestDropConnections(t *testing.T) {
 	want(t, "unacked", texts(queue(t, b).Unacked), []string{"1"})
 	otherClosed, closed := other.NotifyClose(make(chan *amqp.Error, 1)), c.NotifyClose(make(chan *amqp.Error, 1))
 	want(t, "dropped", b.DropConnections("other"), 1)
-	await(t, otherClosed)
+	_ = await(t, otherClosed)
 	want(t, "first is closed", c.IsClosed(), false)
 	want(t, "dropped", b.DropConnections(), 1)
-	await(t, closed)
+	_ = await(t, closed)
 	q := queue(t, b)
 	want(t, "ready", texts(q.Ready), []string{"1", "2"})
 	want(t, "redelivered", q.Ready[0].Redelivered, true)
@@ -127,7 +128,7 @@ func TestDropAfter(t *testing.T) {
 	b.HoldConfirms()
 	b.DropAfter(3)
 	confirms := publish(t, ch, "1", "2", "3")
-	await(t, closed)
+	_ = await(t, closed)
 	for _, d := range confirms {
 		want(t, "acked", d.Acked(), false)
 	}
@@ -240,7 +241,7 @@ func TestPauseAndResume(t *testing.T) {
 	b.Pause()
 	closed := c.NotifyClose(make(chan *amqp.Error, 1))
 	want(t, "dropped under a pause", b.DropConnections() >= 1, true)
-	await(t, closed)
+	_ = await(t, closed)
 }
 
 // A pause in the middle of a large write must neither lose nor repeat a byte.
@@ -259,7 +260,7 @@ func TestPauseWithinAWrite(t *testing.T) {
 		b.Resume()
 	}
 	for range 8 {
-		if !slices.Equal(await(t, deliveries).Body, big) {
+		if !bytes.Equal(await(t, deliveries).Body, big) {
 			t.Fatal("the body differs")
 		}
 	}
@@ -270,8 +271,8 @@ func TestBlockReadsNothing(t *testing.T) {
 	blocked := c.NotifyBlocked(make(chan amqp.Blocking, 2))
 	want(t, "first", publish(t, ch, "1")[0].Wait(), true)
 	b.Block("out of cheese")
-	want(t, "reason", await(t, blocked), amqp.Blocking{Active: true, Reason: "out of cheese"})
 	d := publish(t, ch, "2")[0]
+	want(t, "reason", await(t, blocked), amqp.Blocking{Active: true, Reason: "out of cheese"})
 	want(t, "blocked", b.Connections()[0].Blocked, true)
 	dial(t, b) // others are served
 	want(t, "stored", texts(queue(t, b).Ready), []string{"1"})
@@ -357,7 +358,7 @@ func TestRestartKeepsWhatIsDurable(t *testing.T) {
 	closed := c.NotifyClose(make(chan *amqp.Error, 1))
 	addr := b.Addr()
 	b.Restart()
-	await(t, closed)
+	_ = await(t, closed)
 	want(t, "address", b.Addr(), addr)
 	want(t, "classic", texts(queue(t, b).Ready), []string{"persistent"})
 	quorum, _ := b.Queue("quorum")

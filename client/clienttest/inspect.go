@@ -118,7 +118,7 @@ func (b *Broker) Connections() []Connection {
 	for _, c := range b.inOrder() {
 		seen := Connection{
 			Name: c.name, User: c.user, RemoteAddr: c.sock.RemoteAddr().String(), ClientProperties: c.properties,
-			FrameMax: c.frameMax, ChannelMax: c.channelMax, Heartbeat: c.heartbeat, Opened: c.opened, Blocked: c.isBlocked(),
+			FrameMax: c.frameMax, ChannelMax: c.channelMax, Heartbeat: c.heartbeat, Opened: c.opened, Blocked: c.blocked,
 		}
 		if c.vhost != nil {
 			seen.VHost = c.vhost.name
@@ -195,7 +195,7 @@ func (v *VHost) Queue(name string) (Queue, bool) {
 	}
 	b.eachChannel(func(ch *channel) {
 		for i := range ch.ledger.entries {
-			if d := &ch.ledger.entries[i]; d.open && d.queue == q {
+			if d := &ch.ledger.entries[i]; d.open && !d.void && d.queue == q {
 				seen.Unacked = append(seen.Unacked, d.item.inspect())
 			}
 		}

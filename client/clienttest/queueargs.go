@@ -81,25 +81,20 @@ func (v *vhost) readArguments(name string, args Table) (queueSettings, *amqpErro
 		return s, invalid("x-queue-type", fmt.Sprintf(": \"unsupported queue type '%s'\"", kind))
 	}
 	for _, known := range knownArguments {
-		value, given := args[known.name]
-		if !given {
-			continue
+		if value, given := args[known.name]; given {
+			if why := v.broker.wrongArgument(known, kind, value); why != "" {
+				return s, invalid(known.name, why)
+			}
+			if known.set != nil {
+				known.set(&s, value)
+			}
 		}
-		if known.types != "" && known.types != kind {
-			return s, invalid(known.name, fmt.Sprintf(" of queue type rabbit_%s_queue", kind))
-		}
-		if why := v.broker.wrongArgument(known, value); why != "" {
-			return s, invalid(known.name, ": "+why)
-		}
-		if known.set != nil {
-			known.set(&s, value)
-		}
+	}
+	if kind == "quorum" && args["x-max-priority"] != nil {
+		return s, invalid("x-max-priority", " of queue type rabbit_quorum_queue")
 	}
 	for _, missing := range missingArguments {
 		if _, given := args[missing]; given {
-			if missing == "x-max-priority" && kind == "quorum" {
-				return s, invalid(missing, " of queue type rabbit_quorum_queue")
-			}
 			return s, notImplemented("clienttest does not do %s", missing)
 		}
 	}
@@ -109,8 +104,18 @@ func (v *vhost) readArguments(name string, args Table) (queueSettings, *amqpErro
 	return s, nil
 }
 
-// wrongArgument is why a value does not do, "" when it does.
-func (b *Broker) wrongArgument(known argument, value any) string {
+// wrongArgument is why a value does not do, as RabbitMQ puts it, "" when it does.
+func (b *Broker) wrongArgument(known argument, kind string, value any) string {
+	if known.types != "" && known.types != kind {
+		return fmt.Sprintf(" of queue type rabbit_%s_queue", kind)
+	}
+	if why := b.wrongValue(known, value); why != "" {
+		return ": " + why
+	}
+	return ""
+}
+
+func (b *Broker) wrongValue(known argument, value any) string {
 	n, isInt := asInt(value)
 	switch known.kind {
 	case isText:

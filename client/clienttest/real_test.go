@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Real brokers of both lines. They are started with hack/local, or, where that cannot run, named by environment variables
@@ -53,6 +54,14 @@ func real(t *testing.T, version, variable string) *subject {
 		url: strings.TrimSuffix(at.AMQP, "/") + "/", old: strings.HasPrefix(version, "3."),
 		block:   func(t *testing.T) { ctl(t, at, "set_vm_memory_high_watermark", "absolute", "1") },
 		unblock: func(t *testing.T) { ctl(t, at, "set_vm_memory_high_watermark", "0.6") },
+		timeout: func(t *testing.T, d time.Duration) {
+			set := func(timeout, channel, quorum int64) {
+				ctl(t, at, "eval", fmt.Sprintf("[application:set_env(rabbit, K, V) || {K, V} <- "+
+					"[{consumer_timeout, %d}, {channel_tick_interval, %d}, {quorum_tick_interval, %d}]].", timeout, channel, quorum))
+			}
+			t.Cleanup(func() { set(1800000, 60000, 5000) })
+			set(d.Milliseconds(), 500, 500)
+		},
 		closeIt: func(t *testing.T) { ctl(t, at, "close_all_connections", "maintenance") },
 	}
 }

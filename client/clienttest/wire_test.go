@@ -160,7 +160,7 @@ func TestMalformedFrames(t *testing.T) {
 			if code := a.short(); code != c.code {
 				t.Errorf("got %d %q, want %d", code, a.shortString(), c.code)
 			}
-			if name != "unknown type" && name != "wrong end" && name != "too large" { // after these there is no next frame
+			if name != "wrong end" && name != "too large" { // after these there is no next frame
 				client.method(0, connectionCloseOK)
 			}
 			client.wantEnd()
