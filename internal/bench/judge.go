@@ -234,18 +234,28 @@ func (g *signals) disk() []Evidence {
 }
 
 func (g *signals) queueProcess() []Evidence {
-	if g.s.Publishers.Count == 0 {
-		return nil
-	}
 	rows := some(
 		g.row("flow", g.flow, ">=", flowLimit, "ratio", "samples in which the broker held connections, channels or queues back"),
 		g.row("client.writeWait", g.writeWait, ">=", writeWaitLimit, "ratio", "time that publishers waited for the socket"),
 	)
+	rows = some(rows, g.undelivered())
 	// Without knowing the CPU this would be a guess: a full CPU holds publishers back in the same way.
 	if len(rows) == 0 {
 		return nil
 	}
 	return all(rows, g.cpuLeft())
+}
+
+// undelivered holds when messages wait though consumers could take more: neither prefetch nor handler nor socket is full.
+func (g *signals) undelivered() []Evidence {
+	if g.s.Consumers.Count == 0 || g.s.Consumers.Prefetch == 0 || g.pending == nil || *g.pending > 0 {
+		return nil
+	}
+	return all(
+		g.waiting(),
+		g.row("prefetchUse", g.prefetchUse, "<", prefetchFullLimit, "ratio", "prefetch is left"),
+		g.row("client.handler", g.handler, "<", handlerLimit, "ratio", "consumers have time"),
+	)
 }
 
 func (g *signals) confirmWindow() []Evidence {
@@ -285,14 +295,10 @@ func (g *signals) consumer() []Evidence {
 	}
 	busy := g.row("client.handler", g.handler, ">=", handlerLimit, "ratio", "time that consumers were in their handler")
 	pending := g.row("connectionPendingPackets", g.pending, ">", 0, "packets", "the broker waits for consumers to read")
-	idle := []Evidence(nil)
-	if g.s.Consumers.Prefetch > 0 && g.s.Consumers.AckEvery > 0 {
-		idle = g.row("client.prefetchUse", g.prefetchUse, "<", prefetchFullLimit, "ratio", "prefetch is left")
-	}
 	if len(busy) == 0 && len(pending) == 0 {
 		return nil
 	}
-	return some(waiting, busy, pending, idle)
+	return some(waiting, busy, pending)
 }
 
 func (g *signals) prefetch() []Evidence {
@@ -305,7 +311,7 @@ func (g *signals) prefetch() []Evidence {
 	}
 	return all(
 		waiting,
-		g.row("client.prefetchUse", g.prefetchUse, ">=", prefetchFullLimit, "ratio", "of the prefetch that is not acknowledged"),
+		g.row("prefetchUse", g.prefetchUse, ">=", prefetchFullLimit, "ratio", "of the prefetch that is not acknowledged"),
 		g.row("client.handler", g.handler, "<", handlerLimit, "ratio", "consumers have time"),
 	)
 }

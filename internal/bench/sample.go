@@ -1,5 +1,7 @@
 package bench
 
+import "reflect"
+
 // Sample is what one node of the broker said at one time. Prometheus, the management API and the node's cgroup each fill
 // what they know; Join puts them together. All values are optional: what was not said is nil. Counters (Total) are as the
 // source counts them; Rate makes them a rate.
@@ -76,4 +78,14 @@ type Sample struct {
 	DeadLetteredTotal           *float64 `json:"deadLetteredTotal,omitempty"`
 	RaftCommitLatencySeconds    *float64 `json:"raftCommitLatencySeconds,omitempty"` // the highest of the quorum queues
 	RaftWrittenBytesTotal       *float64 `json:"raftWrittenBytesTotal,omitempty"`
+}
+
+// join sets the values that s does not have.
+func (s *Sample) join(other *Sample) {
+	ours, theirs := reflect.ValueOf(s).Elem(), reflect.ValueOf(other).Elem()
+	for i := range ours.NumField() {
+		if f := ours.Field(i); f.IsZero() {
+			f.Set(theirs.Field(i))
+		}
+	}
 }

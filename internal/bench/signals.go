@@ -85,6 +85,14 @@ func (g *signals) node(r *Run, w window) {
 		g.ready = new(medianOf(ready))
 	}
 	g.flow = flowShare(r, w)
+	// The broker's count is the better one: it has what is in sockets too.
+	var unacked []float64
+	for _, p := range r.sumOverTime(w, func(s *Sample) *float64 { return s.MessagesUnacked }) {
+		unacked = append(unacked, p.value)
+	}
+	if most := float64(g.s.Consumers.Count * g.s.Consumers.Prefetch); most > 0 && len(unacked) > 0 {
+		g.prefetchUse = new(medianOf(unacked) / most)
+	}
 }
 
 // flowShare is in how many of the samples that tell somebody was in flow.
