@@ -22,6 +22,7 @@ func TestContract(t *testing.T) {
 				{"queues", testQueues},
 				{"pages", testPages},
 				{"nodes", testNodes},
+				{"guests", testGuests},
 				{"table", testTable},
 				{"statistics-off", testStatisticsOff},
 			} {

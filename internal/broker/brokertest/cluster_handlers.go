@@ -1,6 +1,7 @@
 package brokertest
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,8 +33,8 @@ func (s *Server) getWhoAmI(r exchange) (reply, *refusal) {
 	return reply{http.StatusOK, map[string]any{"name": username, "tags": []string{"administrator"}}}, nil
 }
 
-func vhostReply(name string) map[string]any {
-	return map[string]any{"name": name, "description": "", "tags": []string{}, "tracing": false}
+func (v *vhost) reply(name string) map[string]any {
+	return map[string]any{"name": name, "description": v.description, "tags": list(v.tags), "tracing": false}
 }
 
 func (s *Server) listVHosts(exchange) (reply, *refusal) {
@@ -44,24 +45,34 @@ func (s *Server) listVHosts(exchange) (reply, *refusal) {
 	slices.Sort(names)
 	replies := make([]map[string]any, 0, len(names))
 	for _, name := range names {
-		replies = append(replies, vhostReply(name))
+		replies = append(replies, s.vhosts[name].reply(name))
 	}
 	return reply{http.StatusOK, replies}, nil
 }
 
 func (s *Server) getVHost(r exchange) (reply, *refusal) {
-	if s.vhosts[r.names[0]] == nil {
+	v := s.vhosts[r.names[0]]
+	if v == nil {
 		return reply{}, notFound
 	}
-	return reply{http.StatusOK, vhostReply(r.names[0])}, nil
+	return reply{http.StatusOK, v.reply(r.names[0])}, nil
 }
 
 func (s *Server) putVHost(r exchange) (reply, *refusal) {
-	if s.vhosts[r.names[0]] != nil {
-		return reply{status: http.StatusNoContent}, nil
+	var body struct{ Description, Tags *string }
+	_ = json.NewDecoder(r.Body).Decode(&body) // without a body nothing is described
+	status, v := http.StatusNoContent, s.vhosts[r.names[0]]
+	if v == nil {
+		status, v = http.StatusCreated, newVHost()
+		s.vhosts[r.names[0]] = v
 	}
-	s.vhosts[r.names[0]] = newVHost()
-	return reply{status: http.StatusCreated}, nil
+	if body.Description != nil {
+		v.description = *body.Description
+	}
+	if body.Tags != nil {
+		v.tags = words(*body.Tags)
+	}
+	return reply{status: status}, nil
 }
 
 func (s *Server) deleteVHost(r exchange) (reply, *refusal) {

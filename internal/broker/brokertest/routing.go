@@ -145,6 +145,13 @@ func (s *Server) route(word string, names int, method string) handler {
 		case 1:
 			return byMethod(s.getVHost, s.putVHost, s.deleteVHost)
 		}
+	case "users":
+		switch names {
+		case 0:
+			return only(s.listUsers)
+		case 1:
+			return byMethod(s.getUser, s.putUser, s.deleteUser)
+		}
 	case "policies", "operator-policies":
 		switch names {
 		case 0, 1:

@@ -35,6 +35,7 @@ type Server struct {
 
 	mu           sync.Mutex
 	vhosts       map[string]*vhost
+	users        map[string][]string // tags by name
 	nodes        []broker.Node
 	overview     broker.Overview
 	synchronised bool
@@ -75,6 +76,7 @@ func Start(version string) (*Server, error) {
 	s := &Server{
 		version: parsed, caps: caps, mirrors: caps.MirroredQueues,
 		vhosts:       map[string]*vhost{"/": newVHost()},
+		users:        map[string][]string{"guest": {"administrator"}},
 		overview:     broker.Overview{ClusterName: "fake", Node: node, RabbitMQVersion: version, ErlangVersion: "25.2.3"},
 		synchronised: true, statistics: true,
 		forbidden: map[string]bool{}, runtimeAt: map[string]broker.Runtime{},
@@ -138,5 +140,5 @@ func (s *Server) SetOverview(overview broker.Overview) {
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.vhosts = map[string]*vhost{"/": newVHost()}
+	s.vhosts, s.users = map[string]*vhost{"/": newVHost()}, map[string][]string{"guest": {"administrator"}}
 }

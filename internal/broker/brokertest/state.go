@@ -10,6 +10,9 @@ import (
 
 // vhost is the content of one vhost.
 type vhost struct {
+	description string
+	tags        []string
+
 	queues   map[string]*queue
 	sorted   []string // names of queues, nil after a change
 	policies map[string]broker.Policy
