@@ -89,7 +89,7 @@ func (t *tries) of(d *amqp.Delivery) int {
 	key := keyOf(d.MessageId, d.Body)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.young[key] + t.old[key]
+	return t.young[key] + t.old[key] // it is in one of them
 }
 
 // add one in vain.
@@ -98,6 +98,7 @@ func (t *tries) add(d *amqp.Delivery) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.young[key] + t.old[key] + 1
+	delete(t.young, key)
 	delete(t.old, key)
 	if len(t.young) >= triesKept {
 		t.old, t.young = t.young, map[tryKey]int{}

@@ -124,8 +124,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
-	unfollow := c.r.follow(c.reroute)
-	c.reroute(c.r.source.Table())
+	unfollow := c.r.follow(func(*route.Table) { c.reroute() })
+	c.reroute()
 	select {
 	case <-ctx.Done():
 	case <-c.stopped:
@@ -233,21 +233,22 @@ func (c *Consumer) fail(err error) {
 	}
 }
 
-// reroute follows a new table. A queue that it no longer knows keeps its route.
-func (c *Consumer) reroute(t *route.Table) {
-	to, err := t.Queue(c.queue, c.cfg.class)
+// reroute follows the present table. A queue that it no longer knows keeps its route.
+func (c *Consumer) reroute() {
+	c.mu.Lock()
+	to, err := c.r.source.Table().Queue(c.queue, c.cfg.class) // with the lock held, so that the later table stays
+	if err == nil {
+		c.route = to
+		c.adjust()
+	}
+	c.mu.Unlock()
 	if err != nil {
 		c.r.hook(func(h *Hooks) {
 			if h.RouteFailed != nil {
 				h.RouteFailed(fmt.Errorf("%w; its last route stays in force", err))
 			}
 		})
-		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.route = to
-	c.adjust()
 }
 
 // adjust starts and stops intakes as the route says. The lock is held.

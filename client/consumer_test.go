@@ -1265,3 +1265,137 @@ func TestConsumerArgumentsReachTheBroker(t *testing.T) {
 		t.Errorf("%v, %v", cfg.args, err)
 	}
 }
+
+func TestAPackThatFailsAgainAndAgainIsSplit(t *testing.T) {
+	b := clienttest.Start(t)
+	if err := b.DeclareQueue(queue, quorum); err != nil {
+		t.Fatal(err)
+	}
+	pack(t, b, envelope.None, "a", "poison", "c")
+	var mu sync.Mutex
+	tries := map[string][]int{}
+	c := consume(t, newRouter(t, b), func(_ context.Context, batch *Batch) error {
+		mu.Lock()
+		defer mu.Unlock()
+		failed := false
+		for _, m := range batch.Messages() {
+			tries[string(m.Body)] = append(tries[string(m.Body)], m.Attempts)
+			failed = failed || string(m.Body) == "poison"
+		}
+		if failed {
+			return errBroken
+		}
+		return nil
+	}, RetryDelay(time.Millisecond), QuarantineAfter(2), MaxAttempts(4))
+	b.WaitFor(t, "a dead letter", func() bool { ready, _ := b.Depth(queue + ".dead-letters"); return ready == 1 })
+	empty(t, b, queue)
+	c.drain()
+	if !slices.Equal(tries["a"], []int{0, 1, 2}) || !slices.Equal(tries["poison"], []int{0, 1, 2, 3}) {
+		t.Errorf("attempts %v", tries)
+	}
+	if got := bodies(b, queue+".dead-letters"); !slices.Equal(got, []string{"poison"}) {
+		t.Errorf("dead letters %v", got)
+	}
+}
+
+func TestMessagesThatWaitTooLongForAWorkerAreGivenBackInTime(t *testing.T) {
+	b := clienttest.Start(t)
+	declare(t, b, queue)
+	fill(t, b, 0, 2)
+	release := make(chan struct{})
+	s := newSeen()
+	c := consume(t, newRouter(t, b), func(_ context.Context, batch *Batch) error {
+		s.add(batch)
+		<-release
+		return nil
+	}, BatchSize(1), Workers(1), HandlerTimeout(100*time.Millisecond), ConsumerTimeout(2800*time.Millisecond)) // leaves 40 ms to wait
+	s.wait(t, 1)
+	b.WaitFor(t, "a nack", func() bool { return b.Counters().Nacked > 0 })
+	if got := s.all(); len(got) != 1 {
+		t.Errorf("handled %v at once", got)
+	}
+	close(release)
+	empty(t, b, queue)
+	c.drain()
+	if n := b.Counters(); n.UnknownTags != 0 {
+		t.Errorf("the broker saw %+v", n)
+	}
+}
+
+func TestDeliveriesThatTheBrokerTakesBackAreHandledAgain(t *testing.T) {
+	for _, version := range []string{"3.10.8", "4.3.6"} {
+		t.Run(version, func(t *testing.T) {
+			b := clienttest.Start(t, clienttest.Options{Version: version})
+			if err := b.DeclareQueue(queue, quorum); err != nil {
+				t.Fatal(err)
+			}
+			fill(t, b, 0, 20)
+			release := make(chan struct{})
+			var calls atomic.Int64
+			s := newSeen()
+			c := consume(t, newRouter(t, b), func(_ context.Context, batch *Batch) error {
+				s.add(batch)
+				if calls.Add(1) <= 2 {
+					<-release
+				}
+				return nil
+			}, BatchSize(10), Workers(4), BatchWait(time.Millisecond))
+			s.wait(t, 20)
+			b.ExpireDeliveries(queue)
+			close(release)
+			empty(t, b, queue)
+			c.drain()
+			if n := b.Counters(); n.Acked != 20 || n.Dropped+n.DeadLettered != 0 {
+				t.Errorf("the broker saw %+v", n)
+			}
+		})
+	}
+}
+
+// Whatever handlers decide, and in whatever order they end: each message is settled once, no tag twice.
+func TestAnyVerdictsInAnyOrder(t *testing.T) {
+	for _, ack := range []ConsumeOption{AckOrdered(), AckEach()} {
+		for seed := range uint64(4) {
+			b := clienttest.Start(t)
+			if err := b.DeclareQueue(queue, quorum); err != nil {
+				t.Fatal(err)
+			}
+			const n = 300
+			fill(t, b, 0, n)
+			var mu sync.Mutex
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			c := consume(t, newRouter(t, b), func(_ context.Context, batch *Batch) error {
+				mu.Lock()
+				wait := time.Duration(rnd.IntN(3000)) * time.Microsecond
+				broken := false
+				for _, m := range batch.Messages() {
+					switch rnd.IntN(40) {
+					case 0:
+						m.Retry(errBroken)
+					case 1:
+						m.DeadLetter(errBroken)
+					case 2:
+						m.GiveBack()
+					case 3:
+						broken = broken || m.Attempts < 2
+					}
+				}
+				mu.Unlock()
+				time.Sleep(wait) // so that they end in any order
+				switch {
+				case broken && wait%2 == 0:
+					panic("broken")
+				case broken:
+					return errBroken
+				}
+				return nil
+			}, ack, BatchSize(7), Workers(6), RetryDelay(time.Millisecond), BatchWait(time.Millisecond))
+			empty(t, b, queue)
+			c.drain()
+			dead, _ := b.Depth(queue + ".dead-letters")
+			if got := b.Counters(); got.UnknownTags != 0 || got.Acked != n || got.Accepted > 2 {
+				t.Errorf("seed %d: %d dead, the broker saw %+v", seed, dead, got)
+			}
+		}
+	}
+}

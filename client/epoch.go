@@ -88,7 +88,7 @@ func (e *epoch) serve() error {
 		e.withdraw()
 		close(e.closed)
 		<-e.committed
-		e.end(givesBack) // no retry is held any longer
+		_ = e.end(givesBack) // no retry is held any longer
 	}()
 	if err := e.subscribe(); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (e *epoch) advance(now time.Time) (done bool, err error) {
 			return true, err
 		}
 	}
-	if e.ending == goesOn && !e.subscribes.IsZero() && !now.Before(e.subscribes) && e.unacked.Load() <= int64(e.prefetch) {
+	if e.overdue(now) {
 		e.subscribes = time.Time{}
 		if err := e.subscribe(); err != nil {
 			return true, err
@@ -187,6 +187,11 @@ func (e *epoch) advance(now time.Time) (done bool, err error) {
 		return false, nil
 	}
 	return true, nil
+}
+
+// overdue tells whether to subscribe anew after the broker cancelled: a while later, and with room for all it may then give.
+func (e *epoch) overdue(now time.Time) bool {
+	return e.ending == goesOn && !e.subscribes.IsZero() && !now.Before(e.subscribes) && e.unacked.Load() <= int64(e.prefetch)
 }
 
 // end begins the end: nothing more is asked for, and nothing is held any longer.

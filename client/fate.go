@@ -46,7 +46,7 @@ func (l *load) conclude(out []outcome) {
 func (l *load) judge(u *unit, all []outcome, letters, repeats *[]copied) time.Duration {
 	c := l.e.in.c
 	first := all[0].verdict
-	alike := true
+	alike := !u.split
 	for _, o := range all {
 		alike = alike && o.verdict == first
 	}

@@ -33,6 +33,7 @@ type parcel struct {
 type unit struct {
 	parcel
 	inner   []*Delivery // itself, or what was packed in it
+	split   bool        // each of inner is to come by itself
 	started bool        // the handler got it
 	fate    fate
 }
@@ -119,6 +120,10 @@ func (l *load) open(u *unit) {
 		d.Attempts += int(max(number(m.Headers[headerAttempts]), 0))
 		u.inner[i] = d
 		c.decompress(d)
+		if u.attempts >= c.cfg.quarantine && len(inner) > 1 && d.verdict == undecided {
+			// Which of them it is that fails, or takes the process down, shows only when each comes by itself.
+			u.split, d.verdict = true, givenBack
+		}
 	}
 }
 

@@ -145,7 +145,7 @@ func (c *consumerConfig) checkTimes() error {
 		return fmt.Errorf("%w: twice HandlerTimeout(%s), and the grace after it, must end before 80 %% of ConsumerTimeout(%s), or the "+
 			"broker takes messages back while they are handled: take less than HandlerTimeout(%s), or raise the broker's consumer_timeout "+
 			"and ConsumerTimeout", ErrInvalid, c.handlerTimeout, c.consumerTimeout, (c.consumerTimeout * 4 / 11).Truncate(time.Millisecond))
-	case c.retryLimit() > c.consumerTimeout/20:
+	case c.retryDelay > c.consumerTimeout/20:
 		return fmt.Errorf("%w: RetryDelay(%s) is more than 5 %% of ConsumerTimeout(%s): messages are held that long", ErrInvalid,
 			c.retryDelay, c.consumerTimeout)
 	case c.wait >= c.consumerTimeout/20:
@@ -169,16 +169,12 @@ func (c *consumerConfig) settleTimeout() time.Duration {
 
 // retryLimit is the longest that a message is held before it is tried again.
 func (c *consumerConfig) retryLimit() time.Duration {
-	return min(max(c.retryDelay, time.Second), c.retryDelay*time.Duration(c.maxAttempts))
+	return min(max(c.retryDelay, time.Second), c.consumerTimeout/20)
 }
 
 // delay before a message that was delivered so often before is tried again.
 func (c *consumerConfig) delay(attempts int) time.Duration {
-	limit := c.retryLimit()
-	if attempts >= c.maxAttempts {
-		return limit
-	}
-	return min(c.retryDelay*time.Duration(attempts+1), limit)
+	return min(c.retryDelay*time.Duration(min(attempts, c.maxAttempts)+1), c.retryLimit())
 }
 
 // BatchSize is how many messages a handler gets at once, at most: 100.
@@ -214,8 +210,8 @@ func Prefetch(n int) ConsumeOption {
 	return consumeOption(func(c *consumerConfig) { c.prefetch, c.prefetchGiven = n, true })
 }
 
-// HandlerTimeout is how long a handler may take before its context ends: 1 min. When it does not return soon after that, what it has
-// no verdict on is tried again.
+// HandlerTimeout is how long a handler may take before its context ends: 1 min. When it does not return soon after that (a
+// tenth of it, at least 1 s), its messages are tried again, and its worker is free only when it has returned.
 func HandlerTimeout(d time.Duration) ConsumeOption {
 	return consumeOption(func(c *consumerConfig) { c.handlerTimeout = d })
 }
