@@ -2,6 +2,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -20,9 +21,16 @@ func main() {
 		SilenceErrors: true,
 		Version:       version,
 	}
-	root.AddCommand(managerCommand())
+	root.AddCommand(managerCommand(), benchCommand())
 	if err := root.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
-		fmt.Fprintln(os.Stderr, "warren:", err)
-		os.Exit(1)
+		code := 1
+		var exit exitError
+		if errors.As(err, &exit) {
+			code = exit.code
+		}
+		if err.Error() != "" {
+			fmt.Fprintln(os.Stderr, "warren:", err)
+		}
+		os.Exit(code)
 	}
 }

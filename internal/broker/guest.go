@@ -59,16 +59,8 @@ type Guest interface {
 	FlowOf(ctx context.Context, vhost string) (Flow, error)
 }
 
-// Series is one value of a Prometheus endpoint.
-type Series struct {
-	Name   string
-	Labels map[string]string
-	Value  float64
-}
-
 // Scraper reads Prometheus endpoints of broker nodes.
 type Scraper interface {
-	// Scrape reads the page at url, as http://HOST:15692, with a path such as /metrics and its query. Of histograms and
-	// summaries it gives _sum and _count.
-	Scrape(ctx context.Context, url, path, query string) ([]Series, error)
+	// Scrape reads the page at url, as http://HOST:15692, with a path such as /metrics and its query, as text.
+	Scrape(ctx context.Context, url, path, query string) ([]byte, error)
 }

@@ -106,7 +106,7 @@ func (b Benchmark) scenario(ctx context.Context, at place, s bench.Scenario) (be
 		}
 		run, err := plan.Do(ctx)
 		if len(run.Phases) > 0 {
-			finishRun(&run, s)
+			bench.Finish(&run, s)
 			result.Runs = append(result.Runs, run)
 			if b.OnRun != nil {
 				b.OnRun(s, run)
@@ -119,7 +119,7 @@ func (b Benchmark) scenario(ctx context.Context, at place, s bench.Scenario) (be
 			break // the next run would meet the same
 		}
 	}
-	result.Summary = summarize(result.Runs)
+	result.Summary = bench.Summarize(result.Runs)
 	return result, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -269,26 +268,4 @@ func (r *run) drainFigures() *bench.DrainFigures {
 		d.PerSecond = float64(d.Messages-d.Left) / seconds
 	}
 	return d
-}
-
-// steadyBand is how far the rates of the last seconds may lie apart, by their mean.
-const steadyBand = 0.25
-
-// isSteady tells whether the rate of the last seconds no longer moves.
-func (r *run) isSteady() bool {
-	r.phaseMu.Lock()
-	seconds := slices.Clone(r.result.Seconds)
-	r.phaseMu.Unlock()
-	if len(seconds) < 4 {
-		return true // too short to tell
-	}
-	low, high, sum := int64(1<<62), int64(0), int64(0)
-	for _, s := range seconds[len(seconds)-3:] {
-		n := max(s.Consumed, s.Confirmed)
-		if n == 0 {
-			n = s.Published
-		}
-		low, high, sum = min(low, n), max(high, n), sum+n
-	}
-	return sum > 0 && float64(high-low) <= steadyBand*float64(sum)/3
 }

@@ -71,6 +71,7 @@ type run struct {
 	phase   bench.PhaseName
 	began   int64
 
+	outer     context.Context         // ends all
 	work      context.CancelCauseFunc // ends the load
 	publishes sync.WaitGroup
 	handles   sync.WaitGroup
@@ -91,6 +92,7 @@ type run struct {
 // Bench's Finish judges it.
 func (p Plan) Do(ctx context.Context) (result bench.Run, err error) {
 	r := p.newRun()
+	r.outer = ctx
 	ctx, r.work = context.WithCancelCause(ctx)
 	defer r.work(nil)
 	if r.admin, err = p.Endpoint.dial(ctx, 0, p.Prefix+" topology", publisherBuffer); err != nil {
@@ -195,7 +197,7 @@ func (r *run) load(ctx context.Context) error {
 	err := r.phases(publishing, failed)
 	r.endPublishers(err, cancel)
 	if err == nil || errors.Is(err, errCapped) {
-		if flushed := r.flush(ctx); flushed != nil && err == nil {
+		if flushed := r.flush(r.outer); flushed != nil && err == nil {
 			err = flushed
 		}
 	}
@@ -220,14 +222,14 @@ func (r *run) phases(ctx context.Context, failed chan<- error) error {
 	if err := r.warmUp(ctx); err != nil {
 		return err
 	}
-	r.openSpan()
+	at := r.openSpan()
 	defer r.closeSpan()
 	var blown sync.WaitGroup
 	if s.Storm != nil {
 		blown.Go(func() { r.storm.blow(ctx, *s.Storm) })
 		defer blown.Wait()
 	}
-	return r.steady(ctx, s.Duration.Std(), func() bool { return false })
+	return r.steady(ctx, at+int64(s.Duration), func() bool { return false })
 }
 
 // backlog fills the queues and lets consumers drain them.
@@ -239,18 +241,15 @@ func (r *run) backlog(ctx context.Context, failed chan<- error) error {
 		return err
 	}
 	r.filled = r.shared.sent.Load()
-	r.openSpan()
+	at := r.openSpan()
 	defer r.closeSpan()
-	if len(r.consumers) == 0 {
-		return r.steady(ctx, s.Duration.Std(), func() bool { return false })
-	}
 	if err := r.consume(); err != nil {
 		return err
 	}
 	if s.Backlog.FreshRate > 0 {
 		r.startPublishers(ctx, failed, s.Backlog.FreshRate, true)
 	}
-	return r.steady(ctx, s.Duration.Std(), func() bool {
+	return r.steady(ctx, at+int64(s.Duration), func() bool {
 		if r.drained == 0 && r.old.Load() >= r.filled {
 			r.drained = r.clock.now()
 		}
@@ -326,23 +325,38 @@ func cause(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// warmUp waits until the rate is steady, for the time that the scenario says and up to three times that.
+// warmUp waits until the rate is steady, for the time that the scenario says and up to three times that. It ends with a
+// second.
 func (r *run) warmUp(ctx context.Context) error {
-	length := r.scenario.WarmUp.Std()
-	for i := range 3 {
-		if !pause(ctx, length) {
+	began := r.clock.now()
+	first := int(began/int64(time.Second)) + 1 // the first whole second of the phase
+	if !pause(ctx, r.scenario.WarmUp.Std()) {
+		return cause(ctx)
+	}
+	for {
+		// The second is closed right after its end.
+		if next := (r.clock.now()/int64(time.Second) + 1) * int64(time.Second); !r.await(ctx, next) {
 			return cause(ctx)
 		}
-		if i == 2 || r.isSteady() {
-			break
+		var rates []float64
+		r.phaseMu.Lock()
+		for _, s := range r.result.Seconds[min(first, len(r.result.Seconds)):] {
+			rates = append(rates, s.Rate())
+		}
+		r.phaseMu.Unlock()
+		if done, _ := bench.WarmUpDone(rates, r.scenario.WarmUp); done || time.Duration(r.clock.now()-began) > 3*r.scenario.WarmUp.Std() {
+			return nil
 		}
 	}
-	return nil
+}
+
+// await is false when the context ends before the clock shows at.
+func (r *run) await(ctx context.Context, at int64) bool {
+	return pause(ctx, time.Duration(at-r.clock.now())) || ctx.Err() == nil
 }
 
 // steady waits for the end of the measured part.
-func (r *run) steady(ctx context.Context, length time.Duration, over func() bool) error {
-	end := r.clock.now() + int64(length)
+func (r *run) steady(ctx context.Context, end int64, over func() bool) error {
 	for {
 		left := time.Duration(end - r.clock.now())
 		if left <= 0 || over() {
@@ -370,10 +384,19 @@ func (r *run) leaveLocked(now int64) {
 	r.phase = ""
 }
 
-func (r *run) openSpan() {
+// openSpan begins the measured part, at the begin of a second if there was one a moment ago.
+func (r *run) openSpan() int64 {
 	r.enter(bench.PhaseSteady)
 	r.selfBefore, r.throttled[0] = readSelf(), ownThrottling()
-	r.span.from.Store(r.clock.now())
+	at := r.clock.now()
+	if second := at / int64(time.Second) * int64(time.Second); at-second < int64(50*time.Millisecond) {
+		at = second
+	}
+	r.span.from.Store(at)
+	r.phaseMu.Lock()
+	r.began = at
+	r.phaseMu.Unlock()
+	return at
 }
 
 func (r *run) closeSpan() {

@@ -36,6 +36,8 @@ type call struct {
 	body   any
 	// long: the broker answers only after work that grows with the number of queues.
 	long bool
+	// silent: the broker has nothing to say in JSON and refuses who asks for that (406).
+	silent bool
 }
 
 // answer is the broker's own answer.
@@ -106,6 +108,9 @@ func (c *client) sendAnyway(ctx context.Context, what call, address *url.URL) (a
 	request, err := newRequest(ctx, what.method, address, what.body)
 	if err != nil {
 		return answer{}, refused(what.op, "the request cannot be written as JSON: "+err.Error())
+	}
+	if what.silent {
+		request.Header.Del("Accept")
 	}
 	request.SetBasicAuth(c.target.Username, c.target.Password)
 	c.options.OnRequest(what.method, c.target.Key)

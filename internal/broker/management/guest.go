@@ -63,7 +63,7 @@ func (c *client) PutDescribedVHost(ctx context.Context, vhost broker.VHost) erro
 func (c *client) LimitVHost(ctx context.Context, vhost, limit string, value int) error {
 	_, err := c.do(ctx, call{
 		op: fmt.Sprintf("limit %s of vhost %q", limit, vhost), method: http.MethodPut,
-		path: at("vhost-limits").named(vhost, limit), body: map[string]int{"value": value},
+		path: at("vhost-limits").named(vhost, limit), body: map[string]int{"value": value}, silent: true,
 	})
 	return err
 }

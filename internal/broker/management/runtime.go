@@ -52,42 +52,8 @@ func (c *connector) scrapePage(ctx context.Context, op, address, path, query str
 var _ broker.Scraper = (*connector)(nil)
 
 // Scrape implements broker.Scraper.
-func (c *connector) Scrape(ctx context.Context, address, path, query string) ([]broker.Series, error) {
-	const op = "read the Prometheus endpoint"
-	body, err := c.scrapePage(ctx, op, address, path, query)
-	if err != nil {
-		return nil, err
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
-	if err != nil {
-		return nil, &broker.Error{Kind: broker.Unavailable, Op: op, Reason: "the answer is not Prometheus text: " + err.Error(), Err: err}
-	}
-	var all []broker.Series
-	for name, family := range families {
-		for _, metric := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, label := range metric.GetLabel() {
-				labels[label.GetName()] = label.GetValue()
-			}
-			all = append(all, valuesOf(name, labels, metric)...)
-		}
-	}
-	return all, nil
-}
-
-func valuesOf(name string, labels map[string]string, m *dto.Metric) []broker.Series {
-	switch {
-	case m.GetCounter() != nil:
-		return []broker.Series{{Name: name, Labels: labels, Value: m.GetCounter().GetValue()}}
-	case m.GetGauge() != nil:
-		return []broker.Series{{Name: name, Labels: labels, Value: m.GetGauge().GetValue()}}
-	case m.GetHistogram() != nil:
-		return sumAndCount(name, labels, m.GetHistogram().GetSampleSum(), m.GetHistogram().GetSampleCount())
-	case m.GetSummary() != nil:
-		return sumAndCount(name, labels, m.GetSummary().GetSampleSum(), m.GetSummary().GetSampleCount())
-	}
-	return []broker.Series{{Name: name, Labels: labels, Value: m.GetUntyped().GetValue()}}
+func (c *connector) Scrape(ctx context.Context, address, path, query string) ([]byte, error) {
+	return c.scrapePage(ctx, "read the Prometheus endpoint", address, path, query)
 }
 
 func parseRuntime(op string, body []byte) (broker.Runtime, error) {
@@ -115,11 +81,4 @@ func gauge(family *dto.MetricFamily) *int {
 	}
 	n := int(value)
 	return &n
-}
-
-func sumAndCount(name string, labels map[string]string, sum float64, count uint64) []broker.Series {
-	return []broker.Series{
-		{Name: name + "_sum", Labels: labels, Value: sum},
-		{Name: name + "_count", Labels: labels, Value: float64(count)},
-	}
 }
