@@ -1,0 +1,117 @@
+//go:build broker
+
+package client_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warren-mq/warren/test/brokers"
+)
+
+// times is how often a fault comes within one scenario.
+func times(short, often int) int {
+	if *long {
+		return often
+	}
+	return short
+}
+
+// Connections of publishers and consumers that are cut again and again lose nothing.
+func TestConnectionsAreCut(t *testing.T) {
+	onBoth(t, [2]string{classic, quorum}, func(t *testing.T, b *brokers.Broker, kind string) {
+		s := newStage(t, b, kind, settings{})
+		s.run(func() {
+			s.events.await(t, "connected publish", 3, patience)
+			if cut := s.admin().cut(t, s.name, times(3, 15)); cut < times(3, 15) {
+				t.Errorf("only %d connections were cut", cut)
+			}
+		})
+	})
+}
+
+// A broker that dies and comes back on its data loses nothing that was confirmed.
+func TestBrokerIsKilled(t *testing.T) {
+	onBoth(t, [2]string{classic, quorum}, func(t *testing.T, b *brokers.Broker, kind string) {
+		s := newStage(t, b, kind, settings{})
+		s.run(func() {
+			for range times(1, 2) {
+				connected := s.events.get("connected publish")
+				s.events.await(t, "connected publish", max(connected, 3), patience)
+				if err := b.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				s.events.await(t, "dial failed", 1, patience)
+				if err := b.Restart(); err != nil {
+					t.Fatal(err)
+				}
+				s.events.await(t, "connected publish", connected+1, patience)
+			}
+		})
+	})
+}
+
+// A broker that is silent for less than the heartbeat allows keeps its connections; one that is silent for longer is given
+// up, and nothing is lost either way.
+func TestBrokerIsSilent(t *testing.T) {
+	onBoth(t, [2]string{quorum, classic}, func(t *testing.T, b *brokers.Broker, kind string) {
+		s := newStage(t, b, kind, settings{})
+		s.run(func() {
+			s.events.await(t, "connected publish", 3, patience)
+			for range times(1, 3) {
+				before := s.events.disconnects()
+				silent(t, b, 2*time.Second)
+				if lost := s.events.disconnects() - before; lost != 0 {
+					t.Errorf("%d connections were given up over 2 s of silence", lost)
+				}
+				lost := s.events.get("disconnected publish")
+				if err := b.Pause(); err != nil {
+					t.Fatal(err)
+				}
+				// Heartbeats are every 2 s.
+				s.events.await(t, "disconnected publish", lost+3, patience)
+				connected := s.events.get("connected publish")
+				if err := b.Resume(); err != nil {
+					t.Fatal(err)
+				}
+				s.events.await(t, "connected publish", connected+1, patience)
+			}
+		})
+	})
+}
+
+func silent(t *testing.T, b *brokers.Broker, d time.Duration) {
+	t.Helper()
+	if err := b.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Resume(); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	time.Sleep(d) // the silence itself
+}
+
+// While a memory alarm is in force publishers wait, however long it lasts, and consumers go on.
+func TestMemoryAlarm(t *testing.T) {
+	onBoth(t, [2]string{classic, quorum}, func(t *testing.T, b *brokers.Broker, kind string) {
+		s := newStage(t, b, kind, settings{})
+		s.run(func() {
+			s.events.await(t, "connected publish", 3, patience)
+			for range times(1, 3) {
+				blocked, unblocked := s.events.get("blocked publish"), s.events.get("unblocked publish")
+				s.admin().ctl(t, "set_vm_memory_high_watermark", "0.00001")
+				s.events.await(t, "blocked publish", blocked+3, patience)
+				for _, queue := range []string{s.first, s.second} {
+					s.admin().drained(t, queue, patience)
+				}
+				s.admin().ctl(t, "set_vm_memory_high_watermark", "absolute", "1GiB")
+				s.events.await(t, "unblocked publish", unblocked+3, patience)
+			}
+			if lost := s.events.disconnects(); lost != 0 {
+				t.Errorf("%d connections were lost over the alarm", lost)
+			}
+		})
+	})
+}
