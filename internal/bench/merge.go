@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -200,19 +201,9 @@ func (s *StormFigures) add(o *StormFigures) {
 
 func (r *Run) sortByTime() {
 	slices.SortStableFunc(r.Seconds, func(a, b Second) int { return a.AtSeconds - b.AtSeconds })
-	slices.SortStableFunc(r.Events, func(a, b Event) int { return compareFloats(a.AtSeconds, b.AtSeconds) })
-	slices.SortStableFunc(r.Broker, func(a, b Sample) int { return compareFloats(a.AtSeconds, b.AtSeconds) })
+	slices.SortStableFunc(r.Events, func(a, b Event) int { return cmp.Compare(a.AtSeconds, b.AtSeconds) })
+	slices.SortStableFunc(r.Broker, func(a, b Sample) int { return cmp.Compare(a.AtSeconds, b.AtSeconds) })
 	r.Events = r.Events[:min(len(r.Events), mostEvents)]
-}
-
-func compareFloats(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Compact is the result without what only charts need: seconds, histograms, samples and events. It is what a history keeps.
