@@ -34,6 +34,19 @@ const (
 	ConditionDeletionBlocked = "DeletionBlocked"
 )
 
+// Condition types of a Benchmark, besides Ready and Accepted.
+const (
+	// ConditionTargetReady: the cluster is there, ready and without alarms, so that a run may start.
+	ConditionTargetReady = "TargetReady"
+	// ConditionRunning: a run is under way, or why none is.
+	ConditionRunning = "Running"
+	// ConditionRegressed: the newest run that could be compared is worse than those before it. It does not make the
+	// Benchmark unready.
+	ConditionRegressed = "Regressed"
+	// ConditionCleanedUp: nothing of a run that has ended is left on the broker.
+	ConditionCleanedUp = "CleanedUp"
+)
+
 // Reasons that conditions share.
 const (
 	ReasonReady       = "Ready"
@@ -86,12 +99,37 @@ const (
 	ReasonOverriddenByArgument = "OverriddenByArgument"
 )
 
+// Reasons of a Benchmark.
+const (
+	ReasonNoImage        = "NoImage"
+	ReasonQueued         = "Queued"
+	ReasonChangeSettling = "ChangeSettling"
+	ReasonIdle           = "Idle"
+	ReasonRunActive      = "RunActive"
+	ReasonNoHistory      = "NoHistory"
+	ReasonNotComparable  = "NotComparable"
+	ReasonWithinGate     = "WithinGate"
+	ReasonOutsideGate    = "OutsideGate"
+	ReasonCleaningUp     = "CleaningUp"
+	ReasonCleanupFailed  = "CleanupFailed"
+)
+
 // Names that Warren puts on objects.
 const (
 	// LabelCluster carries the WorkloadCluster's name on everything it consists of.
 	LabelCluster = "rabbitmq.warren.dev/cluster"
 	// LabelWorkloadClass carries spec.workloadClass.
 	LabelWorkloadClass = "rabbitmq.warren.dev/workload-class"
+	// LabelBenchmark carries the Benchmark's name on everything of its runs.
+	LabelBenchmark = "rabbitmq.warren.dev/benchmark"
+	// LabelRun carries the run's id on the objects of the run and on its results.
+	LabelRun = "rabbitmq.warren.dev/run"
+	// LabelResult carries the scenario's name on the ConfigMap with its result.
+	LabelResult = "rabbitmq.warren.dev/result"
+	// AnnotationRun of a Benchmark starts a run each time that its value changes.
+	AnnotationRun = "rabbitmq.warren.dev/run"
+	// FinalizerBenchmark holds a Benchmark while a run of it may have something on the broker.
+	FinalizerBenchmark = "rabbitmq.warren.dev/run"
 	// FinalizerQueuePolicy holds a QueuePolicy until the broker's policy is gone.
 	FinalizerQueuePolicy = "rabbitmq.warren.dev/policy"
 	// FinalizerWorkloadCluster holds a WorkloadCluster until its pods know that they need not wait for each other.

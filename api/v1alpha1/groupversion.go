@@ -14,6 +14,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&WorkloadCluster{}, &WorkloadClusterList{},
 		&QueuePolicy{}, &QueuePolicyList{},
+		&Benchmark{}, &BenchmarkList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
