@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -83,52 +84,65 @@ func Compare(history []Result, now Result, gate Gate) Comparison {
 	if now.Summary.ValidRuns == 0 {
 		return Comparison{Outcome: Invalid, Reason: "no run of the new result is valid: " + whyInvalid(now)}
 	}
-	var same []Result
-	refused := ""
-	var differences []string
-	for _, old := range slices.Backward(history) {
-		if old.Scenario.Name != now.Scenario.Name || old.Summary.ValidRuns == 0 {
-			continue
-		}
-		if d := scenarioDifferences(old.Scenario, now.Scenario); len(d) > 0 {
-			refused = cmpFirst(refused, "the scenario is another: "+strings.Join(d, ", "))
-			continue
-		}
-		d := old.Fingerprint.differences(now.Fingerprint)
-		if len(d) > 0 && !gate.Across {
-			refused = cmpFirst(refused, strings.Join(d, ", "))
-			continue
-		}
-		for _, one := range d {
-			if !slices.Contains(differences, one) {
-				differences = append(differences, one)
-			}
-		}
-		if same = append(same, old); len(same) == historyMost {
-			break
-		}
-	}
-	if len(same) == 0 {
-		if refused != "" {
-			return Comparison{Outcome: NotComparable, Reason: "earlier results are of something else: " + refused}
+	like := now.like(history, gate.Across)
+	if len(like.results) == 0 {
+		if like.refused != "" {
+			return Comparison{Outcome: NotComparable, Reason: "earlier results are of something else: " + like.refused}
 		}
 		return Comparison{Outcome: NoHistory, Reason: "this is the first result of the scenario"}
 	}
-	c := Comparison{Results: len(same), Differences: differences}
-	if limited := slices.IndexFunc(append(slices.Clone(same), now), func(r Result) bool { return r.Summary.Bottleneck == GeneratorBound }); limited >= 0 {
+	c := Comparison{Results: len(like.results), Differences: like.differences}
+	limited := func(r Result) bool { return r.Summary.Bottleneck == GeneratorBound }
+	switch {
+	case limited(now):
+		c.Outcome, c.Reason = NotComparable, "the generator was the limit"
+		return c
+	case slices.ContainsFunc(like.results, limited):
 		c.Outcome, c.Reason = NotComparable, "the generator was the limit of an earlier result"
-		if limited == len(same) {
-			c.Reason = "the generator was the limit"
-		}
 		return c
 	}
 	for _, f := range comparedFigures {
-		if d, ok := f.compare(same, now, gate); ok {
+		if d, ok := f.compare(like.results, now, gate); ok {
 			c.Figures = append(c.Figures, d)
 		}
 	}
 	c.conclude()
 	return c
+}
+
+// alike are the earlier results that a new one is held against, newest first.
+type alike struct {
+	results []Result
+	// differences of their fingerprints; refused is why the newest that was left out was.
+	differences []string
+	refused     string
+}
+
+func (r Result) like(history []Result, across bool) alike {
+	var found alike
+	for _, old := range slices.Backward(history) {
+		if old.Scenario.Name != r.Scenario.Name || old.Summary.ValidRuns == 0 {
+			continue
+		}
+		if d := scenarioDifferences(old.Scenario, r.Scenario); len(d) > 0 {
+			found.refused = cmp.Or(found.refused, "the scenario is another: "+strings.Join(d, ", "))
+			continue
+		}
+		d := old.Fingerprint.differences(r.Fingerprint)
+		if len(d) > 0 && !across {
+			found.refused = cmp.Or(found.refused, strings.Join(d, ", "))
+			continue
+		}
+		for _, one := range d {
+			if !slices.Contains(found.differences, one) {
+				found.differences = append(found.differences, one)
+			}
+		}
+		if found.results = append(found.results, old); len(found.results) == historyMost {
+			break
+		}
+	}
+	return found
 }
 
 func (c *Comparison) conclude() {
@@ -177,13 +191,6 @@ func whyInvalid(r Result) string {
 		}
 	}
 	return "there is none"
-}
-
-func cmpFirst(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // differences are the fields in which two fingerprints differ. A field that one does not know differs.

@@ -52,7 +52,15 @@ func schemaOf(path string, t reflect.Type) map[string]any {
 		out["type"] = "object"
 		out["propertyNames"] = map[string]any{"not": map[string]any{"const": "x-queue-type"}}
 		out["additionalProperties"] = map[string]any{"type": []string{"string", "integer", "boolean"}}
-	case t.Kind() == reflect.String:
+	default:
+		scalarSchema(path, t, r, out)
+	}
+	return out
+}
+
+func scalarSchema(path string, t reflect.Type, r *rule, out map[string]any) {
+	switch t.Kind() {
+	case reflect.String:
 		out["type"] = "string"
 		if values := enums[t]; values != nil {
 			out["enum"] = values
@@ -60,7 +68,7 @@ func schemaOf(path string, t reflect.Type) map[string]any {
 		if path == "name" {
 			out["pattern"] = namePattern.String()
 		}
-	case t.Kind() == reflect.Bool:
+	case reflect.Bool:
 		out["type"] = "boolean"
 	default:
 		out["type"] = "number"
@@ -71,7 +79,6 @@ func schemaOf(path string, t reflect.Type) map[string]any {
 			out["minimum"], out["maximum"] = r.min, r.max
 		}
 	}
-	return out
 }
 
 // between adds what the schema knows of fields together.
