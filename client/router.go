@@ -266,19 +266,6 @@ func (r *Router) settling() (*Publisher, error) {
 	return r.settler, nil
 }
 
-// publishTo sends one message to a cluster, whatever the routes say, and waits for its confirm.
-func (r *Router) publishTo(ctx context.Context, c *route.Cluster, m Message) error {
-	p, err := r.settling()
-	if err != nil {
-		return err
-	}
-	confirmation, err := p.accept(ctx, m, c)
-	if err != nil {
-		return err
-	}
-	return confirmation.publish(ctx)
-}
-
 // RouteInfo says where a queue is served at the moment.
 type RouteInfo struct {
 	// Class of work that the queue belongs to.
