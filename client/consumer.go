@@ -189,7 +189,7 @@ func (c *Consumer) cut(step time.Duration) {
 	}
 }
 
-// drain ends all intakes, within DrainTimeout and a little.
+// drain ends all intakes, within DrainTimeout and a few seconds.
 func (c *Consumer) drain() error {
 	c.mu.Lock()
 	c.closed = true
@@ -200,7 +200,7 @@ func (c *Consumer) drain() error {
 		intakes = append(intakes, in)
 	}
 	c.mu.Unlock()
-	timer := time.AfterFunc(c.cfg.drain, func() { c.cut(min(time.Second, c.cfg.drain)) })
+	timer := time.AfterFunc(c.cfg.drain, func() { c.cut(time.Second) })
 	defer timer.Stop()
 	for _, in := range intakes {
 		<-in.ended
