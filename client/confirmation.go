@@ -71,6 +71,7 @@ func (c *Confirmation) publish(ctx context.Context) error {
 	if !c.settle(err, true) {
 		return c.Wait(ctx)
 	}
+	c.report(err)
 	return err
 }
 
@@ -102,11 +103,44 @@ func (c *Confirmation) settle(err error, unsent bool) bool {
 		close(c.done)
 	}
 	c.mu.Unlock()
-	c.m.Body, c.m.Headers = nil, nil // a kept Confirmation must not keep the message
+	if !unsent {
+		// A Confirmation that is kept must not keep the message. One that was taken back may just be looked at.
+		c.m.Body, c.m.Headers = nil, nil
+	}
 	c.p.refund(c.size)
 	c.generation.leave()
 	c.finish(err)
 	return true
+}
+
+// fail settles a message that no confirm of the broker decided on.
+func (c *Confirmation) fail(err error) {
+	if c.settle(err, false) {
+		c.report(err)
+	}
+}
+
+// report tells the hooks an outcome that the broker did not.
+func (c *Confirmation) report(err error) {
+	e := PublishEvent{Messages: 1, Bytes: int64(c.body), Waited: time.Since(c.born), Err: err}
+	if c.lane != nil {
+		e.Cluster = c.lane.place()
+	}
+	if c.sent() {
+		e.Sent = 1
+	}
+	c.p.r.hook(func(h *Hooks) {
+		if h.Published != nil {
+			h.Published(e)
+		}
+	})
+}
+
+// sent tells whether the message may have left.
+func (c *Confirmation) sent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taken
 }
 
 // start calls the hooks; what they return is called by finish.

@@ -20,7 +20,7 @@ type Hooks struct {
 	// Unblocked is called when it takes them again, or when the connection ends before that. There is one for each Blocked.
 	Unblocked func(ConnectionEvent)
 
-	// Published is called once for each group of messages whose outcome became known together.
+	// Published is called once for each group of accepted messages whose outcome became known together.
 	Published func(PublishEvent)
 	// Resent is called with the number of messages that are sent again since their outcome was unknown.
 	Resent func(cluster string, messages int)
@@ -37,7 +37,7 @@ type Hooks struct {
 	// ConsumerFailed is called when consuming was interrupted; it is taken up again.
 	ConsumerFailed func(queue, cluster string, err error)
 
-	// RouteChanged is called when a routes file was read anew.
+	// RouteChanged is called when a routes file was read, also for the first time.
 	RouteChanged func(revision string)
 	// RouteFailed is called when a routes file could not be used; what was read before stays in force.
 	RouteFailed func(error)

@@ -81,7 +81,7 @@ func (l *lane) giveBack(cs ...*Confirmation) {
 	if l.dropped {
 		l.mu.Unlock()
 		for _, c := range cs {
-			c.settle(closedError(c), false)
+			c.fail(closedError(c))
 		}
 		return
 	}
@@ -154,6 +154,13 @@ func (l *lane) target() *pipe {
 	return l.want
 }
 
+// place is the name of the cluster that has the lane's messages.
+func (l *lane) place() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.home.cluster.Name
+}
+
 // drop ends a lane that is idle.
 func (l *lane) drop() (home *pipe, idle bool) {
 	l.mu.Lock()
@@ -179,7 +186,7 @@ func (l *lane) abandon() {
 	l.waiting = nil
 	l.mu.Unlock()
 	for _, c := range waiting {
-		c.settle(closedError(c), false)
+		c.fail(closedError(c))
 	}
 }
 

@@ -7,22 +7,25 @@ import (
 )
 
 // units makes AMQP messages of a batch: most are one message each; those to a queue whose consumers unpack go together, as far as
-// a pack's size allows. The order within a lane is kept. Messages that were taken back are left out; those of a lane that
-// has parted are given back.
+// a pack's size allows. The order within a lane is kept. Of what may be packed, messages that were taken back are left out.
 func (p *Publisher) units(batch []*Confirmation) []sent {
 	out := make([]sent, 0, len(batch))
 	open := map[*lane]int{} // the unit that a lane's next message may join
 	sizes := map[*lane]int{}
 	var packer envelope.Packer
 	for _, c := range batch {
-		if !c.take() {
-			c.lane.settled(1)
+		l := c.lane
+		if !l.packs {
+			out = append(out, sent{one: c})
 			continue
 		}
-		l := c.lane
+		if !c.take() {
+			l.settled(1)
+			continue
+		}
 		inner := c.m.packed()
 		size, err := packer.Size(&inner)
-		if !l.packs || !packable(&c.m) || err != nil {
+		if !packable(&c.m) || err != nil {
 			delete(open, l) // what follows must not overtake it
 			out = append(out, sent{one: c})
 			continue

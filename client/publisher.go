@@ -124,15 +124,16 @@ func (p *Publisher) PublishAsync(ctx context.Context, m Message) (*Confirmation,
 
 // accept buffers a message. pin is the cluster that it must go to; nil for the one that the routes tell.
 func (p *Publisher) accept(ctx context.Context, m Message, pin *route.Cluster) (*Confirmation, error) {
-	if err := m.check(); err != nil {
-		return nil, err
-	}
 	if m.ID == "" {
 		m.ID = newID()
 	}
 	c := &Confirmation{p: p, m: m, born: time.Now()}
 	c.start(ctx)
-	if err := p.buffer(ctx, c, pin); err != nil {
+	err := c.m.check()
+	if err == nil {
+		err = p.buffer(ctx, c, pin)
+	}
+	if err != nil {
 		c.finish(err)
 		return nil, err
 	}

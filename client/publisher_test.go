@@ -415,6 +415,8 @@ func TestABlockedBrokerHoldsPublishersAndNoConfirmIsOverdue(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Block("memory")
+	// The broker says so to a connection that publishes while it has the alarm, and does not read on.
+	first := async(t, p, to("worker.a", "1"))
 	if e := <-blocked; e.Use != "publish" || e.Err == nil || !strings.Contains(e.Err.Error(), "memory") {
 		t.Errorf("got %+v", e)
 	}
@@ -423,11 +425,16 @@ func TestABlockedBrokerHoldsPublishersAndNoConfirmIsOverdue(t *testing.T) {
 	if err := p.Publish(short, to("worker.a", "given up")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	c := async(t, p, to("worker.a", "1"))
+	c := async(t, p, to("worker.a", "2"))
 	b.Unblock()
 	<-unblocked
-	if err := c.Wait(soon(t)); err != nil {
-		t.Fatal(err)
+	for _, c := range []*Confirmation{first, c} {
+		if err := c.Wait(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := bodies(b, "worker.a"); !slices.Equal(got, numbers(3)) {
+		t.Errorf("got %v", got)
 	}
 	if n := b.Counters().Accepted; n != 1 {
 		t.Errorf("%d connections: a blocked one was given up", n)
@@ -761,9 +768,10 @@ func TestClosingARouterClosesWhatItMade(t *testing.T) {
 
 func TestConnectNowFindsAWrongPassword(t *testing.T) {
 	b := clienttest.Start(t, clienttest.Options{Password: "right"})
-	r := routerFor(t, []string{"RMQ_WORKER_HOSTS=" + b.Addr(), "RMQ_WORKER_USERNAME=guest", "RMQ_WORKER_PASSWORD=wrong-secret"})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	r := routerFor(t, []string{"RMQ_WORKER_HOSTS=" + b.Addr(), "RMQ_WORKER_USERNAME=guest", "RMQ_WORKER_PASSWORD=wrong-secret"},
+		WithHooks(Hooks{DialFailed: func(ConnectionEvent) { time.AfterFunc(100*time.Millisecond, cancel) }}))
 	_, err := r.Publisher(ctx, ConnectNow("worker.a"))
 	if err == nil || !strings.Contains(err.Error(), "403") || strings.Contains(err.Error(), "secret") {
 		t.Fatalf("got %v", err)

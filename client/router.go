@@ -52,6 +52,9 @@ func FromEnv(opts ...RouterOption) (*Router, error) {
 		followers: map[*follower]struct{}{}, members: map[member]struct{}{}, consumes: map[string]*shared{},
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if t := source.Table(); t.Revision() != "" {
+		r.told(t)
+	}
 	go func() {
 		defer close(r.ended)
 		source.Watch(r.ctx, r.changed, func(err error) {
@@ -152,6 +155,11 @@ func (r *Router) changed(t *route.Table) {
 	for _, f := range followers {
 		f.changed(t)
 	}
+	r.told(t)
+}
+
+// told tells the hooks which routes are in force.
+func (r *Router) told(t *route.Table) {
 	r.hook(func(h *Hooks) {
 		if h.RouteChanged != nil {
 			h.RouteChanged(t.Revision())

@@ -125,7 +125,7 @@ func (s *shard) end() {
 	s.again, s.queue = nil, nil
 	s.mu.Unlock()
 	for _, c := range left {
-		c.settle(closedError(c), false)
+		c.fail(closedError(c))
 	}
 }
 
@@ -216,7 +216,7 @@ func refused(cause error) bool {
 
 // finish settles a message that the lane counts as on its way.
 func (s *shard) finish(c *Confirmation, err error) {
-	c.settle(err, false)
+	c.fail(err)
 	c.lane.settled(1)
 }
 
@@ -311,6 +311,11 @@ func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sen
 	if u.first().lane.parted.Load() {
 		w.unreserve()
 		u.first().lane.giveBack(u.all()...)
+		return true
+	}
+	if u.one != nil && !u.one.take() {
+		w.unreserve()
+		u.one.lane.settled(1)
 		return true
 	}
 	for _, c := range u.all() {
