@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"sync/atomic"
@@ -50,7 +51,13 @@ type publisher struct {
 
 	waited  int64 // when the last wait for room ended
 	excused bool  // the pacer catches up after a wait for the broker
+	starve  func()
+
+	gathered int64 // since when messages wait for others to be sent with; 0 when none does
 }
+
+// mostHeld is how long a message waits at most for others that are due at once, in ns.
+const mostHeld = int64(time.Millisecond)
 
 // slot is a message that waits for its confirm.
 type slot struct {
@@ -73,40 +80,75 @@ func (p *publisher) full() bool {
 	return p.confirms && (p.open.Load() >= int64(p.window) || p.next.Load()-p.low.Load() >= uint64(len(p.slots)))
 }
 
-// publish sends until the context ends, or count messages when it is not negative. With a pacer it sends on its schedule,
-// which began at start; without one as fast as the window and the socket allow.
-func (p *publisher) publish(ctx context.Context, pacer *bench.Pacer, start int64, least time.Duration, count int64) error {
+// publish sends until the context ends, or count messages when it is not negative. With a schedule, which began at start, it
+// sends on time; without one as fast as the window and the socket allow.
+func (p *publisher) publish(ctx context.Context, schedule *bench.Schedule, start int64, least time.Duration, count int64) error {
 	done := ctx.Done()
+	var pacer bench.Pacer
+	if schedule != nil {
+		pacer = bench.NewPacer(*schedule)
+	}
 	for k := int64(0); count < 0 || k < count; k++ {
 		if ctx.Err() != nil {
+			p.giveUp(schedule, start, k)
 			break
 		}
 		if p.mostDisk > 0 && p.waiting.Load() > p.mostDisk {
-			return fmt.Errorf("%w: %d bytes wait in the queues", errCapped, p.waiting.Load())
+			return errors.Join(fmt.Errorf("%w: %d bytes wait in the queues", errCapped, p.waiting.Load()), p.push())
+		}
+		if p.starve != nil {
+			p.starve()
 		}
 		intended := p.clock.now()
 		ready := intended
-		if pacer != nil {
+		if schedule != nil {
 			send := pacer.Next(time.Duration(intended - start))
-			at := start + int64(send.At)
-			if start+int64(send.Intended) >= p.span.to.Load() {
+			intended = start + int64(send.Intended)
+			if intended >= p.span.to.Load() {
 				break // all sends of the span are made, also those that are late
 			}
-			intended, ready = start+int64(send.Intended), p.readyFor(start+int64(send.Intended), at)
-			if at > p.clock.now() {
-				if err := p.push(); err != nil {
-					return err
-				}
-				if !p.clock.sleepUntil(done, at, least) {
-					return nil
-				}
+			at := start + int64(send.At)
+			ready = p.readyFor(intended, at)
+			if err := p.waitUntil(done, at, least); err != nil {
+				return err
 			}
 		}
-		if err := p.one(done, intended, ready, pacer != nil); err != nil {
+		if err := p.one(done, intended, ready, schedule != nil); err != nil {
 			return err
 		}
 	}
 	return p.push()
+}
+
+// waitUntil a send is due; what was gathered goes out before.
+func (p *publisher) waitUntil(done <-chan struct{}, at int64, least time.Duration) error {
+	if at <= p.clock.now() {
+		return nil
+	}
+	if err := p.push(); err != nil {
+		return err
+	}
+	p.clock.sleepUntil(done, at, least)
+	return nil
+}
+
+// giveUp counts the sends of the span that were never made. They are late through the generator unless it waited for the
+// broker.
+func (p *publisher) giveUp(schedule *bench.Schedule, start, made int64) {
+	if schedule == nil {
+		return
+	}
+	until := schedule.Due(time.Duration(min(p.span.to.Load(), p.clock.now()) - start))
+	unmade := until - max(made, schedule.Due(time.Duration(p.span.from.Load()-start)))
+	if unmade <= 0 {
+		return
+	}
+	p.rec.mu.Lock()
+	defer p.rec.mu.Unlock()
+	p.rec.intended += unmade
+	if !p.excused {
+		p.rec.late += unmade
+	}
 }
 
 // readyFor is from when on a delay is the generator's own. After a wait for the broker the pacer lets the sends that are
@@ -133,6 +175,7 @@ func (p *publisher) one(done <-chan struct{}, intended, ready int64, paced bool)
 			return err
 		}
 		if !p.waitForRoom(done) {
+			p.excused = true
 			return nil
 		}
 		p.waited = p.clock.now()
@@ -151,13 +194,16 @@ func (p *publisher) one(done <-chan struct{}, intended, ready int64, paced bool)
 	p.shared.sent.Add(1)
 	p.waiting.Add(p.bodies[which])
 	p.record(intended, ready, now, p.bodies[which], paced)
+	if p.gathered == 0 {
+		p.gathered = now
+	}
 	size, err := p.wire.gather(p.messages[which], &stamp{
 		run: p.run, publisher: uint16(p.id), queue: uint16(p.queue), sequence: tag, intended: intended, sent: now,
 	})
 	if err != nil {
 		return err
 	}
-	if size >= flushAt {
+	if size >= flushAt || now-p.gathered > mostHeld {
 		return p.push()
 	}
 	return nil
@@ -185,6 +231,7 @@ func (p *publisher) record(intended, ready, now, bytes int64, paced bool) {
 // push sends what was gathered; it waits while the broker does not read.
 func (p *publisher) push() error {
 	began := p.clock.now()
+	p.gathered = 0
 	err := p.wire.flush()
 	ended := p.clock.now()
 	p.wire.pushed.Store(ended)

@@ -32,6 +32,8 @@ type Plan struct {
 	Idle time.Duration
 	// Progress is told of each second. It must not block.
 	Progress func(Progress)
+
+	starve func() // before each send, for tests
 }
 
 // Progress of a run.
@@ -283,6 +285,9 @@ func (r *run) startPublishers(ctx context.Context, failed chan<- error, rate flo
 	if paced && most > 0 {
 		rate = min(rate, most)
 	}
+	if !paced {
+		rate = most
+	}
 	start := r.clock.now()
 	if paced {
 		r.from.Store(start)
@@ -290,16 +295,14 @@ func (r *run) startPublishers(ctx context.Context, failed chan<- error, rate flo
 	}
 	least := leastSleep(len(r.publishers))
 	for i, p := range r.publishers {
-		var pacer *bench.Pacer
+		var schedule *bench.Schedule
 		if paced || most > 0 {
-			if !paced {
-				rate = most
-			}
-			made := bench.NewPacer(bench.NewSchedule(rate, len(r.publishers), i))
-			pacer = &made
+			made := bench.NewSchedule(rate, len(r.publishers), i)
+			schedule = &made
 		}
+		p.starve = r.starve
 		r.publishes.Go(func() {
-			if err := p.publish(ctx, pacer, start, least, -1); err != nil {
+			if err := p.publish(ctx, schedule, start, least, -1); err != nil {
 				r.failure(ctx, err, failed)
 			}
 		})
@@ -395,6 +398,9 @@ func (r *run) openSpan() int64 {
 	r.span.from.Store(at)
 	r.phaseMu.Lock()
 	r.began = at
+	if n := len(r.result.Phases); n > 0 {
+		r.result.Phases[n-1].EndSeconds = since(at)
+	}
 	r.phaseMu.Unlock()
 	return at
 }
@@ -413,7 +419,11 @@ func (r *run) endPublishers(reason error, cancel context.CancelCauseFunc) {
 	}
 	late := time.AfterFunc(stopLimit, func() { cancel(nil) })
 	defer late.Stop()
-	cut := time.AfterFunc(2*stopLimit, func() {
+	patience := stopLimit
+	if r.paced() {
+		patience *= 2
+	}
+	cut := time.AfterFunc(patience, func() {
 		r.events.add(bench.EventStopped, "the broker did not read what publishers wrote; their connections were cut")
 		r.fleet.mu.Lock()
 		defer r.fleet.mu.Unlock()
