@@ -87,3 +87,16 @@ func WriteHDRLog(r Result) ([]byte, error) {
 	}
 	return out.Bytes(), nil
 }
+
+// At is the quantile q (0 to 1) in seconds. It is false when there are too few samples for it: see MinSamples; the quantile
+// 1, the maximum, needs one.
+func (h *Histogram) At(q float64) (float64, bool) {
+	n := h.Count()
+	if n == 0 || q < 1 && n < MinSamples(q) {
+		return 0, false
+	}
+	if q >= 1 {
+		return *seconds(h.h.Max()), true
+	}
+	return *seconds(h.h.ValueAtPercentile(q * 100)), true
+}
