@@ -15,7 +15,8 @@ import (
 	"github.com/warren-mq/warren/client/internal/ring"
 )
 
-var errCancelled = errors.New("the broker cancelled the consumer: its queue was deleted, or has a new leader, or messages were not acknowledged in time")
+var errCancelled = errors.New("the broker cancelled the consumer: its queue was deleted, or has a new leader, or messages were not " +
+	"acknowledged in time")
 
 // calm is how long one suspect does not make the intake careful again after there was only one.
 const calm = time.Minute

@@ -3,7 +3,6 @@ package warren
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -174,5 +173,3 @@ func (in *intake) stats() ClusterStats {
 	}
 	return s
 }
-
-func (in *intake) String() string { return fmt.Sprintf("intake of %s", in.cluster.Name) }
