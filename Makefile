@@ -123,7 +123,7 @@ test-broker: ## Run the tests against real RabbitMQ 3.10 and 4.3
 	@go test -tags broker -timeout 20m -count 1 $(ARGS) ./test/broker/... ./test/client/... ./test/load/... 2>&1 | tee $(OUT)/test-broker.log
 
 .PHONY: faults-client
-faults-client: ## Publish and consume more than a million messages through every fault (ARGS="-messages 1200000 -rounds 2")
+faults-client: ## Publish and consume more than a million messages through every fault (ARGS="-messages 1200000 -rounds 1")
 	@mkdir -p $(OUT)
 	@$(LOCAL) images
 	@go test $(DETECTOR) -tags broker -timeout 60m -count 1 ./test/client -long -report $(CURDIR)/$(OUT)/faults-client.json $(ARGS) 2>&1 | tee $(OUT)/faults-client.log

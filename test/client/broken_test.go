@@ -22,7 +22,7 @@ func TestConnectionsAreCut(t *testing.T) {
 	onBoth(t, [2]string{classic, quorum}, func(t *testing.T, b *brokers.Broker, kind string) {
 		s := newStage(t, b, kind, settings{})
 		s.run(func() {
-			s.events.await(t, "connected publish", 3, patience)
+			s.events.await(t, "connected publish", connections, patience)
 			if cut := s.admin().cut(t, s.name, times(3, 15)); cut < times(3, 15) {
 				t.Errorf("only %d connections were cut", cut)
 			}
@@ -37,7 +37,7 @@ func TestBrokerIsKilled(t *testing.T) {
 		s.run(func() {
 			for range times(1, 2) {
 				connected := s.events.get("connected publish")
-				s.events.await(t, "connected publish", max(connected, 3), patience)
+				s.events.await(t, "connected publish", max(connected, connections), patience)
 				if err := b.Kill(); err != nil {
 					t.Fatal(err)
 				}
@@ -57,7 +57,7 @@ func TestBrokerIsSilent(t *testing.T) {
 	onBoth(t, [2]string{quorum, classic}, func(t *testing.T, b *brokers.Broker, kind string) {
 		s := newStage(t, b, kind, settings{})
 		s.run(func() {
-			s.events.await(t, "connected publish", 3, patience)
+			s.events.await(t, "connected publish", connections, patience)
 			for range times(1, 3) {
 				before := s.events.disconnects()
 				silent(t, b, 2*time.Second)
@@ -69,7 +69,7 @@ func TestBrokerIsSilent(t *testing.T) {
 					t.Fatal(err)
 				}
 				// Heartbeats are every 2 s.
-				s.events.await(t, "disconnected publish", lost+3, patience)
+				s.events.await(t, "disconnected publish", lost+connections, patience)
 				connected := s.events.get("connected publish")
 				if err := b.Resume(); err != nil {
 					t.Fatal(err)
@@ -98,16 +98,16 @@ func TestMemoryAlarm(t *testing.T) {
 	onBoth(t, [2]string{classic, quorum}, func(t *testing.T, b *brokers.Broker, kind string) {
 		s := newStage(t, b, kind, settings{})
 		s.run(func() {
-			s.events.await(t, "connected publish", 3, patience)
+			s.events.await(t, "connected publish", connections, patience)
 			for range times(1, 3) {
 				blocked, unblocked := s.events.get("blocked publish"), s.events.get("unblocked publish")
 				s.admin().ctl(t, "set_vm_memory_high_watermark", "0.00001")
-				s.events.await(t, "blocked publish", blocked+3, patience)
+				s.events.await(t, "blocked publish", blocked+connections, patience)
 				for _, queue := range []string{s.first, s.second} {
 					s.admin().drained(t, queue, patience)
 				}
 				s.admin().ctl(t, "set_vm_memory_high_watermark", "absolute", "1GiB")
-				s.events.await(t, "unblocked publish", unblocked+3, patience)
+				s.events.await(t, "unblocked publish", unblocked+connections, patience)
 			}
 			if lost := s.events.disconnects(); lost != 0 {
 				t.Errorf("%d connections were lost over the alarm", lost)

@@ -3,23 +3,41 @@
 package client_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/warren-mq/warren/test/brokers"
 )
 
-// nodes starts a cluster of three.
+// nodes are a cluster of three, whose start was begun before.
 func nodes(t *testing.T) []*brokers.Broker {
 	t.Helper()
-	out := []*brokers.Broker{startBroker(t, newVersion, "node-1")}
-	for _, name := range []string{"node-2", "node-3"} {
-		out = append(out, startBroker(t, newVersion, name, "--join", out[0].Name))
+	all, err := cluster()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	return all
 }
+
+// cluster starts three nodes, once.
+var cluster = sync.OnceValues(func() ([]*brokers.Broker, error) {
+	first, err := startBroker(newVersion, "node-1")
+	if err != nil {
+		return nil, err
+	}
+	out := []*brokers.Broker{first, nil, nil}
+	errs := make([]error, len(out))
+	var wg sync.WaitGroup
+	for i := 1; i < len(out); i++ {
+		wg.Go(func() { out[i], errs[i] = startBroker(newVersion, fmt.Sprintf("node-%d", i+1), "--join", first.Name) })
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
+})
 
 // A quorum queue whose leader moves, and whose leader's node dies, loses nothing that was confirmed and keeps the order.
 func TestQuorumLeaderMovesAndDies(t *testing.T) {
@@ -28,7 +46,7 @@ func TestQuorumLeaderMovesAndDies(t *testing.T) {
 	for range *rounds {
 		s := newStage(t, all[0], quorum, settings{hosts: all[1:]})
 		s.run(func() {
-			s.events.await(t, "connected publish", 3, patience)
+			s.events.await(t, "connected publish", connections, patience)
 			for range times(1, 6) {
 				for _, queue := range []string{s.first, s.second} {
 					from := s.leader(queue)

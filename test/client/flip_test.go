@@ -110,6 +110,7 @@ func TestMoveKeepsAllAndTheOrder(t *testing.T) {
 		t.Run(fmt.Sprintf("%s-%d", kind, i), func(t *testing.T) {
 			f := newFlip(t, kind)
 			f.s.ledger.across = true
+			old := 0
 			f.s.run(func() {
 				f.s.confirmsGoOn(200)
 				f.phase(t, "Watching")
@@ -120,11 +121,15 @@ func TestMoveKeepsAllAndTheOrder(t *testing.T) {
 					admin{f.from}.drained(t, queue, patience)
 				}
 				f.quietConsumers(t)
+				old = f.s.ledger.delivered("old-rabbit")
 				f.phase(t, "Flipped")
 				f.s.confirmsGoOn(200)
 				f.phase(t, "Settled")
 				f.s.confirmsGoOn(200)
 			})
+			if n := f.s.ledger.delivered("old-rabbit"); n != old || old == 0 {
+				t.Errorf("%d messages came from the old broker before publishers flipped, %d after", old, n-old)
+			}
 			f.end(t)
 		})
 	}

@@ -62,6 +62,7 @@ type ledger struct {
 	dupes   int // deliveries beyond the first
 	again   int // deliveries that the broker marked as redelivered
 	failed  []string
+	from    map[string]int // deliveries by cluster
 }
 
 // track is all of one publishing goroutine, whose messages go to one queue.
@@ -71,7 +72,7 @@ type track struct {
 	top  map[string]int
 }
 
-func newLedger() *ledger { return &ledger{changed: make(chan struct{})} }
+func newLedger() *ledger { return &ledger{changed: make(chan struct{}), from: map[string]int{}} }
 
 // publisher opens a track.
 func (l *ledger) publisher() int {
@@ -104,7 +105,7 @@ func (l *ledger) settle(publisher, seq int, err error) {
 	l.open--
 	switch {
 	case is == confirmed && t.seen[seq] == 0:
-		l.missing++
+		l.missing++ // and open one less: as many are on their way
 	case is == notSent && t.seen[seq] > 0:
 		l.fault("message %d/%d was consumed and is said not to have been sent: %v", publisher, seq, err)
 	case is == failed && len(l.failed) < 5:
@@ -132,6 +133,7 @@ func (l *ledger) see(s sight) {
 	}
 	t := l.tracks[publisher]
 	t.seen[seq]++
+	l.from[s.cluster]++
 	if s.redelivered {
 		l.again++
 	}
@@ -167,9 +169,36 @@ func (l *ledger) fault(format string, arguments ...any) {
 	}
 }
 
+// backlog is how many messages may be on their way to consumers before publishers wait.
+const backlog = 20_000
+
+// delivered is how many deliveries came from a cluster.
+func (l *ledger) delivered(cluster string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.from[cluster]
+}
+
+// room waits until fewer messages are on their way. It is false when ctx ends first.
+func (l *ledger) room(ctx context.Context) bool {
+	for {
+		l.mu.Lock()
+		some, changed := l.missing+l.open < backlog, l.changed
+		l.mu.Unlock()
+		if some {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // signal wakes those who wait; the lock is held.
 func (l *ledger) signal() {
-	if l.missing == 0 || l.open == 0 {
+	if l.missing == 0 || l.open == 0 || l.missing+l.open == backlog-1 {
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}

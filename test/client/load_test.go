@@ -44,14 +44,19 @@ func (s *stage) publisher(options ...warren.PublisherOption) *warren.Publisher {
 	return p
 }
 
+// connections of everyWay.
+const connections = 4
+
 // everyWay is every way to publish, to both queues.
 func (s *stage) everyWay() []way {
 	plain := s.publisher()
 	auto := s.publisher(warren.AutoBatch())
 	packed := s.publisher(warren.AutoBatch(), warren.Pack(s.first, s.second), warren.Compress(warren.Zstd, 1<<10))
+	once := s.publisher(warren.MaxSends(1))
 	return []way{
 		{plain, s.first, async, 100}, {plain, s.first, group, 100}, {auto, s.first, async, 1500}, {auto, s.first, sync1, 100},
 		{packed, s.first, async, 100}, {auto, s.second, async, 100}, {packed, s.second, async, 300}, {packed, s.second, group, 100},
+		{once, s.first, async, 100}, {once, s.second, group, 100},
 	}
 }
 
@@ -89,7 +94,7 @@ func (s *stage) publish(atLeast int, ways ...way) *load {
 
 // more tells whether to publish n further messages, at the pace of the load.
 func (l *load) more(n int) bool {
-	if l.limit.WaitN(l.ctx, n) != nil {
+	if l.limit.WaitN(l.ctx, n) != nil || !l.s.ledger.room(l.ctx) {
 		return false
 	}
 	if l.left.Add(int64(-n))+int64(n) > 0 {

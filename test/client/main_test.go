@@ -7,9 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/warren-mq/warren/test/brokers"
 )
@@ -17,7 +20,7 @@ import (
 var (
 	long     = flag.Bool("long", false, "every fault often, on classic and quorum queues, with a table of figures")
 	messages = flag.Int("messages", 0, "how many messages all scenarios publish together at least (with -long 1,200,000)")
-	rounds   = flag.Int("rounds", 0, "how often each fault comes (with -long 2)")
+	rounds   = flag.Int("rounds", 1, "how often each fault comes")
 	report   = flag.String("report", "", "file for the figures, as JSON")
 )
 
@@ -36,24 +39,42 @@ func TestMain(m *testing.M) {
 			*messages = 1_200_000
 		}
 	}
-	if *rounds == 0 {
-		*rounds = 1
-		if *long {
-			*rounds = 2
+	ready := make(chan struct{})
+	go func() {
+		defer close(ready)
+		if !*long && flag.Lookup("test.run").Value.String() == "" {
+			_, _ = cluster() // it is needed late, and takes a while
 		}
-	}
+	}()
 	code := m.Run()
-	for _, b := range started {
-		if err := b.Stop(); err != nil {
-			fmt.Println("a broker is not stopped:", err)
-			code = 1
-		}
-	}
-	if err := figures.write(*report); err != nil {
-		fmt.Println(err)
+	<-ready
+	for _, problem := range after() {
+		fmt.Println(problem)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// after ends the brokers, and tells what all scenarios together left.
+func after() (problems []error) {
+	startedMu.Lock()
+	defer startedMu.Unlock()
+	for _, b := range started {
+		log, err := os.ReadFile(filepath.Join(b.Dir, "log"))
+		if err != nil || isUnknownTag(string(log)) {
+			problems = append(problems, fmt.Errorf("%s was sent delivery tags that it does not know, as its log says, or has none: %v", b.Name, err))
+		}
+		if err := b.Stop(); err != nil {
+			problems = append(problems, fmt.Errorf("a broker is not stopped: %w", err))
+		}
+	}
+	if err := figures.write(*report); err != nil {
+		problems = append(problems, err)
+	}
+	if err := goleak.Find(); err != nil {
+		problems = append(problems, err)
+	}
+	return problems
 }
 
 var (
@@ -62,29 +83,29 @@ var (
 )
 
 // startBroker returns the suite's broker of that name, started if it is not there.
-func startBroker(t *testing.T, version, name string, arguments ...string) *brokers.Broker {
-	t.Helper()
+func startBroker(version, name string, arguments ...string) (*brokers.Broker, error) {
 	startedMu.Lock()
 	b := started[name]
 	startedMu.Unlock()
 	if b != nil {
-		return b
+		return b, nil
 	}
 	arguments = append([]string{"--plugins", "rabbitmq_management"}, arguments...)
 	b, err := brokers.Start(version, fmt.Sprintf("fl-%s-%d", name, os.Getpid()), arguments...)
 	startedMu.Lock()
+	defer startedMu.Unlock()
 	started[name] = b
-	startedMu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return b, err
 }
 
 // broker is the one of a version that all scenarios share.
 func broker(t *testing.T, version string) *brokers.Broker {
 	t.Helper()
-	return startBroker(t, version, strings.ReplaceAll(version, ".", "-"))
+	b, err := startBroker(version, strings.ReplaceAll(version, ".", "-"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // onBoth runs a scenario on both brokers at the same time, with every kind of queue in the long form, else with the kind
@@ -109,10 +130,10 @@ func onBoth(t *testing.T, kinds [2]string, scenario func(t *testing.T, b *broker
 	}
 }
 
-// stageCount is about how many stages the long form has; each publishes its part of all messages.
-const stageCount = 80
+// stageCount is about how many stages with much traffic a round of the long form has; each publishes its part of all messages.
+const stageCount = 44
 
-func share() int { return max(*messages/stageCount, 300) }
+func share() int { return max(*messages/stageCount / *rounds, 300) }
 
 // closed is a context for what must not wait.
 func closed() context.Context {
