@@ -1,6 +1,9 @@
 package bench
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // SchemaVersion of Result. It changes when a field changes its meaning or goes; new fields do not change it.
 const SchemaVersion = 1
@@ -341,6 +344,21 @@ const (
 	RateBound          Bottleneck = "Rate"          // the scenario asks for no more, and gets it
 	UnknownBound       Bottleneck = "Unknown"
 )
+
+// Text is the bottleneck in words, as in the middle of a sentence: "broker CPU", "confirm window"; "unknown" for none.
+func (b Bottleneck) Text() string {
+	switch b {
+	case BrokerCPUBound:
+		return "broker CPU"
+	case ConfirmWindowBound:
+		return "confirm window"
+	case QueueProcessBound:
+		return "queue process"
+	case "":
+		return "unknown"
+	}
+	return strings.ToLower(string(b))
+}
 
 // Verdict names the bottleneck of a run.
 type Verdict struct {

@@ -11,7 +11,7 @@ import (
 // The size of a chart in its own units; the page scales it to its width.
 const (
 	width, height                = 640.0, 240.0
-	left, right, top, underneath = 56.0, 12.0, 10.0, 26.0
+	left, right, top, underneath = 68.0, 12.0, 10.0, 26.0
 	// mostPoints of a line; longer ones are thinned.
 	mostPoints = 240
 )

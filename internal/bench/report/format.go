@@ -9,6 +9,9 @@ import (
 	"github.com/warren-mq/warren/internal/bench"
 )
 
+// space does not break: a number stays with its unit.
+const space = "\u00a0"
+
 // none is written where nobody measured.
 const none = "–"
 
@@ -40,20 +43,20 @@ func scaled(v float64) string {
 
 // rate is "61.2k msg/s".
 func rate(v float64, unit string) string {
-	return scaled(v) + " " + strings.NewReplacer("messages", "msg", "connections", "conn").Replace(unit)
+	return scaled(v) + space + strings.NewReplacer("messages", "msg", "connections", "conn").Replace(unit)
 }
 
 // latency is "8.1 ms".
 func latency(seconds float64) string {
 	switch {
 	case seconds >= 0.9995:
-		return three(seconds) + " s"
+		return three(seconds) + space + "s"
 	case seconds >= 0.0009995:
-		return three(seconds*1e3) + " ms"
+		return three(seconds*1e3) + space + "ms"
 	case seconds == 0:
-		return "0 ms"
+		return "0" + space + "ms"
 	}
-	return three(seconds*1e6) + " µs"
+	return three(seconds*1e6) + space + "µs"
 }
 
 // sizeText is "1.2 GiB".
@@ -63,20 +66,26 @@ func sizeText(v float64) string {
 		name string
 	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
 		if v >= unit.size {
-			return three(v/unit.size) + " " + unit.name
+			return three(v/unit.size) + space + unit.name
 		}
 	}
-	return three(v) + " B"
+	return three(v) + space + "B"
 }
 
-func percent(ratio float64) string { return three(100*ratio) + " %" }
+// percent is with one digit after the point, or three significant ones: "0.7 %", "85.5 %", "103 %".
+func percent(ratio float64) string {
+	if v := math.Abs(100 * ratio); v < 100 {
+		return strings.TrimSuffix(strconv.FormatFloat(100*ratio, 'f', 1, 64), ".0") + space + "%"
+	}
+	return three(100*ratio) + space + "%"
+}
 
 // change is "+2.1 %".
 func change(ratio float64) string {
 	if math.Abs(ratio) < 0.0005 {
-		return "±0 %"
+		return "±0" + space + "%"
 	}
-	return fmt.Sprintf("%+.1f %%", 100*ratio)
+	return fmt.Sprintf("%+.1f"+space+"%%", 100*ratio)
 }
 
 func optional(v *float64, write func(float64) string) string {
@@ -109,7 +118,7 @@ func spread(s *bench.Spread, write func(float64) string) string {
 	}
 	text := write(s.Median)
 	if s.Runs > 1 && s.Median > 0 {
-		text += " ± " + percent(s.MAD/s.Median)
+		text += " ±" + space + percent(s.MAD/s.Median)
 	}
 	return text
 }
@@ -124,5 +133,5 @@ func evidence(v float64, unit string) string {
 	case "":
 		return three(v)
 	}
-	return scaled(v) + " " + unit
+	return scaled(v) + space + unit
 }

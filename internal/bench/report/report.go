@@ -168,18 +168,15 @@ func scenarioOf(r *bench.Result, c bench.Comparison, compared bool) scenarioView
 		Name: r.Scenario.Name, Description: r.Scenario.Description, LatencyOf: s.LatencyOf, Ratio: none, RatioClass: "plain",
 		Throughput: spread(s.Throughput, func(x float64) string { return rate(x, s.ThroughputUnit) }),
 		P50:        spread(s.P50Seconds, latency), P99: spread(s.P99Seconds, latency), P999: spread(s.P999Seconds, latency),
-		Bottleneck: string(s.Bottleneck), Runs: fmt.Sprintf("%d of %d", s.ValidRuns, len(r.Runs)), Outcome: none, OutcomeClass: "plain",
+		Bottleneck: s.Bottleneck.Text(), Runs: fmt.Sprintf("%d of %d", s.ValidRuns, len(r.Runs)), Outcome: none, OutcomeClass: "plain",
 	}
 	for name, cell := range map[string]*string{"P50": &v.P50, "P99": &v.P99, "P99.9": &v.P999} {
 		if *cell == none && s.LatencyOf != "" && insufficient(r, name) {
 			*cell = "insufficient samples"
 		}
 	}
-	if v.Bottleneck == "" {
-		v.Bottleneck = none
-	}
 	if s.ValidRuns == 0 {
-		v.Outcome, v.OutcomeClass = words(bench.Invalid), "bad"
+		v.Outcome, v.OutcomeClass, v.Bottleneck = words(bench.Invalid), "bad", none
 	}
 	if compared {
 		v.Outcome, v.OutcomeClass, v.Reason = words(c.Outcome), classOf(c.Outcome), c.Reason
@@ -213,11 +210,11 @@ func (v *scenarioView) compare(c bench.Comparison) {
 		}
 		v.Deltas = append(v.Deltas, deltaView{
 			Figure: d.Figure, Before: spread(&d.Before, write), Now: spread(&d.Now, write), Change: change(d.ChangeRatio),
-			Allowed: "± " + percent(d.AllowedRatio), Outcome: words(d.Outcome), Class: classOf(d.Outcome), Reason: d.Reason,
+			Allowed: "±" + space + percent(d.AllowedRatio), Outcome: words(d.Outcome), Class: classOf(d.Outcome), Reason: d.Reason,
 		})
 		switch d.Figure {
 		case "throughput":
-			v.Ratio, v.RatioClass = fmt.Sprintf("× %.2f", 1+d.ChangeRatio), classOf(d.Outcome)
+			v.Ratio, v.RatioClass = fmt.Sprintf("×"+space+"%.2f", 1+d.ChangeRatio), classOf(d.Outcome)
 		case "p99":
 			v.P99Ratio = change(d.ChangeRatio)
 		}
@@ -285,7 +282,7 @@ func medianRun(r *bench.Result) *bench.Run {
 func runOf(r *bench.Run) runView {
 	f := &r.Figures
 	v := runView{
-		Number: r.Number, Throughput: rate(f.Throughput, f.ThroughputUnit), Valid: r.Validity.Valid, Bottleneck: string(r.Verdict.Bottleneck),
+		Number: r.Number, Throughput: rate(f.Throughput, f.ThroughputUnit), Valid: r.Validity.Valid, Bottleneck: r.Verdict.Bottleneck.Text(),
 		P50: none, P90: none, P99: none, P999: none, Max: none, Uncorrected: none, Confirm: none,
 		CPU:       optional(f.BrokerCPUCores, three),
 		Generator: optional(r.Generator.BusiestRatio, percent), Late: optional(f.PacingErrorRatio, percent),
@@ -312,10 +309,10 @@ func runOf(r *bench.Run) runView {
 
 func verdictOf(verdict bench.Verdict) verdictView {
 	v := verdictView{
-		Bottleneck: string(verdict.Bottleneck), Summary: verdict.Summary, CounterExperiment: verdict.CounterExperiment, Missing: verdict.Missing,
+		Bottleneck: verdict.Bottleneck.Text(), Summary: verdict.Summary, CounterExperiment: verdict.CounterExperiment, Missing: verdict.Missing,
 	}
 	for _, other := range verdict.Others {
-		v.Others = append(v.Others, string(other))
+		v.Others = append(v.Others, other.Text())
 	}
 	for _, e := range verdict.Evidence {
 		v.Evidence = append(v.Evidence, evidenceView{

@@ -9,7 +9,7 @@ import (
 	"github.com/warren-mq/warren/internal/bench"
 )
 
-func atSeconds(v float64) string { return three(v) + " s" }
+func atSeconds(v float64) string { return three(v) + space + "s" }
 
 // bandsOf are the phases that are not measured.
 func bandsOf(r *bench.Run) []band {
@@ -88,7 +88,7 @@ func latencies(r *bench.Run) chart {
 func distribution(r *bench.Run) chart {
 	nines := func(q float64) float64 { return -math.Log10(1 - q) }
 	c := chart{title: "Latency by percentile", y: latency, x: func(x float64) string {
-		digits := max(int(math.Ceil(x))-2, 0)
+		digits := max(int(math.Ceil(x-1e-9))-2, 0)
 		return fmt.Sprintf("P%.*f", digits, 100*(1-math.Pow(10, -x)))
 	}}
 	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 0.9999} {
@@ -149,11 +149,17 @@ func cpu(r *bench.Run) chart {
 }
 
 func memory(r *bench.Run) chart {
-	c := chart{title: "Memory", x: atSeconds, y: sizeText, bands: bandsOf(r)}
+	const mebi = 1 << 20 // the axis has round numbers of these
+	c := chart{title: "Memory", x: atSeconds, y: func(v float64) string { return three(v) + space + "MiB" }, bands: bandsOf(r)}
 	c.lines = gauge(r, "", func(s *bench.Sample) *float64 { return s.MemoryUsedBytes })
+	for _, l := range c.lines {
+		for i := range l.points {
+			l.points[i].y /= mebi
+		}
+	}
 	for i := range r.Broker {
 		if v := r.Broker[i].MemoryWatermarkBytes; v != nil {
-			c.limit, c.limitName = v, "watermark"
+			c.limit, c.limitName = new(*v/mebi), "watermark"
 		}
 	}
 	return c
