@@ -31,6 +31,15 @@ func newBatch(queue, cluster string, messages []*Delivery) *Batch {
 	return b
 }
 
+// NewBatch makes a batch as a consumer would, so that a handler can be tested without one.
+func NewBatch(queue, cluster string, messages ...Message) *Batch {
+	deliveries := make([]*Delivery, len(messages))
+	for i, m := range messages {
+		deliveries[i] = &Delivery{Message: m, Cluster: cluster, raw: m}
+	}
+	return newBatch(queue, cluster, deliveries)
+}
+
 // Queue that the messages came from.
 func (b *Batch) Queue() string { return b.queue }
 

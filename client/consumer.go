@@ -124,6 +124,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
+	_, limit := c.gate.load()
+	c.limited(limit)
 	unfollow := c.r.follow(func(*route.Table) { c.reroute() })
 	c.reroute()
 	select {
@@ -312,12 +314,17 @@ func (c *Consumer) observe(latency time.Duration) {
 	}
 	c.limitMu.Unlock()
 	if changed {
-		c.r.hook(func(h *Hooks) {
-			if h.Limit != nil {
-				h.Limit(c.queue, limit)
-			}
-		})
+		c.limited(limit)
 	}
+}
+
+// limited tells how many batches may run at once.
+func (c *Consumer) limited(limit int) {
+	c.r.hook(func(h *Hooks) {
+		if h.Limit != nil {
+			h.Limit(c.queue, limit)
+		}
+	})
 }
 
 // stale counts acknowledgements that are dropped.

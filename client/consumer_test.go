@@ -1176,8 +1176,8 @@ func TestBackPressureRunsFewerBatches(t *testing.T) {
 		}
 		return nil
 	}, BatchSize(1), Workers(8), TargetLatency(time.Millisecond))
-	if limit := c.Stats().Limit; limit != 4 {
-		t.Errorf("it begins with %d", limit)
+	if got := <-limits; got != 4 {
+		t.Errorf("it begins with %d", got)
 	}
 	if got := <-limits; got != 2 {
 		t.Errorf("changed to %d", got)

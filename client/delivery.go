@@ -51,6 +51,23 @@ func (d *Delivery) DeadLetter(err error) { d.decide(deadLettered, err) }
 // GiveBack returns the message to the queue without counting an attempt, for this or another consumer.
 func (d *Delivery) GiveBack() { d.decide(givenBack, nil) }
 
+// Verdict tells the last verdict and its reason: "Retry", "DeadLetter" or "GiveBack", or "" for none.
+func (d *Delivery) Verdict() (name string, reason error) {
+	if d.batch != nil {
+		d.batch.mu.Lock()
+		defer d.batch.mu.Unlock()
+	}
+	switch d.verdict {
+	case retried:
+		name = "Retry"
+	case deadLettered:
+		name = "DeadLetter"
+	case givenBack:
+		name = "GiveBack"
+	}
+	return name, d.reason
+}
+
 func (d *Delivery) decide(v verdict, reason error) {
 	if d.batch == nil {
 		return

@@ -32,7 +32,7 @@ type Hooks struct {
 	StaleAck func(queue string, messages int)
 	// DeadLettered is called for each message that went to a dead-letter queue.
 	DeadLettered func(queue string, reason error)
-	// Limit is called when back-pressure changed how many batches may run at once.
+	// Limit is called with how many batches may run at once, when a consumer begins and when back-pressure changes it.
 	Limit func(queue string, running int)
 	// ConsumerFailed is called when consuming was interrupted; it is taken up again.
 	ConsumerFailed func(queue, cluster string, err error)

@@ -72,7 +72,7 @@ type Route struct {
 	Consume []*Cluster
 	// Unpack says that a message may be a pack of several, to be taken apart by the consumer.
 	Unpack bool
-	// DeadLetter is the queue for messages that cannot be handled; "" leaves it to the broker's own dead-lettering.
+	// DeadLetter is the queue for messages that cannot be handled; "" leaves it to the consumer.
 	DeadLetter string
 }
 
