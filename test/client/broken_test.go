@@ -23,7 +23,7 @@ func TestConnectionsAreCut(t *testing.T) {
 		s := newStage(t, b, kind, settings{})
 		s.run(func() {
 			s.events.await(t, "connected publish", connections, patience)
-			if cut := s.admin().cut(t, s.name, times(3, 15)); cut < times(3, 15) {
+			if cut := s.admin().cut(t, s.name, times(3, 10)); cut < times(3, 10) {
 				t.Errorf("only %d connections were cut", cut)
 			}
 		})

@@ -42,7 +42,8 @@ func TestQueueIsDeletedUnderItsConsumers(t *testing.T) {
 	})
 }
 
-// settled waits until all that was confirmed is consumed and acknowledged.
+// settled waits until all that was confirmed is consumed, and whatever else came is acknowledged: consumers that end give back
+// what they have not handled yet.
 func (s *stage) settled() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -50,8 +51,11 @@ func (s *stage) settled() {
 	if err := s.ledger.complete(ctx); err != nil {
 		s.t.Error(err)
 	}
+	for _, queue := range []string{s.first, s.second} {
+		s.admin().drained(s.t, queue, patience)
+	}
 	for _, c := range s.consumers {
-		for end := time.Now().Add(patience); unacked(c) > 0 && time.Now().Before(end); {
+		for c.Consumer != nil && unacked(c) > 0 && ctx.Err() == nil {
 			time.Sleep(10 * time.Millisecond) // acknowledgements are no event
 		}
 	}

@@ -214,14 +214,7 @@ func (s *stage) run(fault func()) {
 // finish waits until all is consumed, closes everything and judges.
 func (s *stage) finish() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	if err := s.ledger.complete(ctx); err != nil {
-		s.t.Error(err)
-	}
-	for _, queue := range []string{s.first, s.second} {
-		s.admin().drained(s.t, queue, patience)
-	}
+	s.settled()
 	s.close()
 	for _, queue := range []string{s.first, s.second} {
 		// What a consumer held and did not acknowledge would be back now.
