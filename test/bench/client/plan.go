@@ -184,7 +184,7 @@ func contention(cfg config, kind, prefix string) group {
 	for _, n := range counts {
 		key := fmt.Sprintf("workers-%d", n)
 		fixed = append(fixed, key)
-		g.trials = append(g.trials, consumer(key, n, time.Second, 0))
+		g.trials = append(g.trials, consumer(key, n, 2*time.Second, 0))
 	}
 	g.trials = append(g.trials, consumer(adaptive, counts[len(counts)-1], cfg.settle, contendTarget))
 	g.figures = func(r *results) (out []figure) {

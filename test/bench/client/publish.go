@@ -165,6 +165,10 @@ func newRouter(uri string, hooks warren.Hooks) (*warren.Router, error) {
 	return warren.FromEnv(warren.Environ([]string{"RMQ_BENCH_URI=" + uri}), warren.Name("bench-client"), warren.WithHooks(hooks))
 }
 
+// autoBuffer is what PublishAsync may be ahead of the confirms, in bytes: a quarter of the default, or most of what is measured
+// would be how long a slow queue takes for the last 32 MiB.
+const autoBuffer = 8 << 20
+
 func newAutoSender(j job) (sender, error) {
 	s := &autoSender{j: j, bodies: bodies(j.Body, j.Size, distinctBodies)}
 	var err error
@@ -179,7 +183,9 @@ func newAutoSender(j job) (sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []warren.PublisherOption{warren.AutoBatch(), warren.ConfirmWindow(j.Window), warren.ConnectNow(j.Queue)}
+	options := []warren.PublisherOption{
+		warren.AutoBatch(), warren.ConfirmWindow(j.Window), warren.BufferBytes(autoBuffer), warren.ConnectNow(j.Queue),
+	}
 	if j.Pack {
 		options = append(options, warren.Pack(j.Queue))
 	}
