@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/warren-mq/warren/internal/bench"
+	"github.com/warren-mq/warren/internal/bench/report"
 	"github.com/warren-mq/warren/internal/broker"
 	"github.com/warren-mq/warren/internal/load"
 )
@@ -287,7 +288,11 @@ func writeResults(dir string, results []bench.Result) error {
 			}
 		}
 	}
-	return nil
+	page, err := report.Page(report.Input{Results: results, Written: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "report.html"), page, 0o644)
 }
 
 func (f benchFlags) print(out io.Writer, results []bench.Result) error {

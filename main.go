@@ -2,9 +2,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,7 +25,7 @@ func main() {
 		Version:       version,
 	}
 	root.AddCommand(managerCommand(), benchCommand())
-	if err := root.ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	if err := root.ExecuteContext(untilSignalled(os.Args[1:])); err != nil {
 		code := 1
 		var exit exitError
 		if errors.As(err, &exit) {
@@ -33,4 +36,14 @@ func main() {
 		}
 		os.Exit(code)
 	}
+}
+
+// untilSignalled ends with the first signal. A second one ends the program at once, but not a benchmark, which removes from
+// the broker what it made: who runs it may signal its whole process group twice.
+func untilSignalled(args []string) context.Context {
+	if len(args) == 0 || args[0] != "bench" {
+		return ctrl.SetupSignalHandler()
+	}
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:govet // for the whole life of the program
+	return ctx
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (b Benchmark) place(ctx context.Context) (place, error) {
 	for _, s := range b.Scenarios {
 		most = max(most, s.Connections())
 	}
-	t, err := NewTenant(ctx, b.API, b.Owner, most+16)
+	t, err := NewTenant(ctx, b.API, TenantOptions{Owner: b.Owner, Connections: most + 16})
 	if err != nil {
 		return place{}, err
 	}
@@ -112,12 +113,14 @@ func (b Benchmark) scenario(ctx context.Context, at place, s bench.Scenario) (be
 				b.OnRun(s, run)
 			}
 		}
-		if err != nil && !errors.Is(err, errCapped) && (!errors.Is(err, errAlarm) || errors.Is(err, ErrCleanupFailed)) {
-			return result, err
+		switch {
+		case ctx.Err() != nil, err != nil && len(run.Phases) == 0, at.guest && errors.Is(err, ErrCleanupFailed):
+			result.Summary = bench.Summarize(result.Runs)
+			return result, cmp.Or(err, context.Cause(ctx))
+		case errors.Is(err, errAlarm):
+			number = s.Runs // the next run would meet the same
 		}
-		if errors.Is(err, errAlarm) {
-			break // the next run would meet the same
-		}
+		// Any other error spoils this run alone, and is among its events.
 	}
 	result.Summary = bench.Summarize(result.Runs)
 	return result, nil

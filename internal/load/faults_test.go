@@ -63,6 +63,7 @@ func TestAPauseIsInTheLatency(t *testing.T) {
 
 // A generator that is kept from running says so.
 func TestAStarvedGeneratorIsTheLimit(t *testing.T) {
+	t.Parallel()
 	b := clienttest.Start(t)
 	s := scenario(func(s *bench.Scenario) {
 		s.Load = bench.Load{Mode: bench.OpenLoop, Rate: 1000}
@@ -175,6 +176,7 @@ func TestALostConnectionEndsTheRun(t *testing.T) {
 
 // A broker that stops reading does not hold the generator.
 func TestABlockedBrokerDoesNotHoldTheGenerator(t *testing.T) {
+	t.Parallel()
 	b := clienttest.Start(t)
 	s := scenario(func(s *bench.Scenario) {
 		s.Publishers.ConfirmWindow = 0

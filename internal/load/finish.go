@@ -124,25 +124,19 @@ func (r *run) heed(s bench.Sample) {
 	}
 }
 
-// finish fills the result when all workers have ended.
-func (r *run) finish(failed error) {
+// finish fills the result when all workers have ended, and tells how many messages are left in the queues.
+func (r *run) finish(failed error) map[string]int64 {
 	r.phaseMu.Lock()
 	r.leaveLocked(r.clock.now())
 	r.phaseMu.Unlock()
 	if failed != nil && !errors.Is(failed, errAlarm) && !errors.Is(failed, errCapped) {
 		r.events.add(bench.EventStopped, failed.Error())
 	}
-	r.endConsumers()
 	left := r.left()
 	r.fleet.close(closeLimit)
 	if r.storm != nil {
 		r.storm.calm(stormLimit)
 		r.result.Storm, r.connect = &r.storm.figures, r.storm.connect
-	}
-	var complete bool
-	r.result.Queues, complete = r.book.accounts(left)
-	if !complete {
-		r.events.add(bench.EventStopped, "the run was longer than its account can count")
 	}
 	r.result.Latency = r.rec.histograms()
 	r.result.Latency.SchedulingDelay = schedulingDelay(r.selfBefore, r.selfAfter)
@@ -150,6 +144,7 @@ func (r *run) finish(failed error) {
 	r.result.Generator = r.figures()
 	r.result.Drain = r.drainFigures()
 	r.result.Events = r.events.all()
+	return left
 }
 
 // endConsumers cancels the consumers and lets the broker settle their last acks: a quorum queue may ignore acks that come
@@ -173,10 +168,10 @@ func (r *run) endConsumers() {
 	}
 }
 
-// left is how many messages wait in each queue, by index; nil where the broker does not say. It does not for streams, in
-// which messages stay after they were consumed.
-func (r *run) left() []*int64 {
-	left := make([]*int64, len(r.queues))
+// left is how many messages wait in each queue. The broker does not say it of streams, in which messages stay after they
+// were consumed.
+func (r *run) left() map[string]int64 {
+	left := map[string]int64{}
 	if r.scenario.Queues.Type == bench.StreamQueue {
 		return left
 	}
@@ -184,13 +179,12 @@ func (r *run) left() []*int64 {
 	if err != nil {
 		return left
 	}
-	for i, name := range r.queues {
-		q, err := settled(ch, name)
+	for _, name := range r.queues {
+		n, err := settled(ch, name)
 		if err != nil {
 			return left
 		}
-		n := int64(q)
-		left[i] = &n
+		left[name] = int64(n)
 	}
 	_ = ch.Close()
 	return left
@@ -213,14 +207,17 @@ func settled(ch *amqp.Channel, name string) (int, error) {
 // tidy deletes the queues and ends the last connection. What it cannot delete is an error.
 func (r *run) tidy() error {
 	defer r.admin.end(closeLimit)
+	if r.Keep {
+		return nil
+	}
 	var failures []error
 	for _, name := range r.queues {
 		ch, err := r.admin.Channel()
 		if err != nil {
-			return fmt.Errorf("queues are left behind: %w", err)
+			return fmt.Errorf("%w: queues are left behind: %w", ErrCleanupFailed, err)
 		}
 		if _, err := ch.QueueDelete(name, false, false, false); err != nil {
-			failures = append(failures, fmt.Errorf("queue %q is left behind: %w", name, err))
+			failures = append(failures, fmt.Errorf("%w: queue %q is left behind: %w", ErrCleanupFailed, name, err))
 		}
 		_ = ch.Close()
 	}
@@ -261,8 +258,9 @@ func (r *run) drainFigures() *bench.DrainFigures {
 	began, ended := r.span.from.Load(), r.span.to.Load()
 	d := &bench.DrainFigures{Messages: r.filled, Left: max(0, r.filled-r.old.Load())}
 	if r.drained > 0 {
+		// Of several workers each has its share, whichever of the messages it took.
 		seconds := since(r.drained - began)
-		d.EmptySeconds, ended = &seconds, r.drained
+		d.EmptySeconds, ended, d.Left = &seconds, r.drained, 0
 	}
 	if seconds := since(ended - began); seconds > 0 {
 		d.PerSecond = float64(d.Messages-d.Left) / seconds

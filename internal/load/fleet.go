@@ -29,6 +29,9 @@ type fleet struct {
 	channels   []*amqp.Channel // of consumers, by index
 	connect    *bench.Histogram
 
+	worker, workers int
+
+	watches  []func()
 	watchers sync.WaitGroup
 	lost     chan error // the first connection or channel that was lost
 	closing  bool
@@ -42,34 +45,55 @@ const (
 	atOnce = 16
 )
 
-// connectAll opens the connections and channels of all workers; consumers do not consume yet.
+// connectAll opens the connections and channels of this worker's publishers and consumers; none consumes yet.
 func (f *fleet) connectAll(ctx context.Context) error {
 	s := f.scenario
-	pubs, err := f.openLinks(ctx, "publisher", connections(s.Publishers.Count, s.Publishers.Connections), publisherBuffer, 0)
+	publishers, consumers := f.mine(s.Publishers.Count), f.mine(s.Consumers.Count)
+	pubs, err := f.openLinks(ctx, "publisher", connections(publishers, len(f.mine(s.Publishers.Connections))), publisherBuffer, 0)
 	if err != nil {
 		return err
 	}
-	cons, err := f.openLinks(ctx, "consumer", connections(s.Consumers.Count, s.Consumers.Connections), consumerBuffer, 1)
+	cons, err := f.openLinks(ctx, "consumer", connections(consumers, len(f.mine(s.Consumers.Connections))), consumerBuffer, 1)
 	if err != nil {
 		return err
 	}
-	for i := range s.Publishers.Count {
-		if err := f.addPublisher(i, pubs[i%len(pubs)]); err != nil {
-			return fmt.Errorf("publisher %d: %w", i, err)
+	for at, id := range publishers {
+		if err := f.addPublisher(id, pubs[at%len(pubs)]); err != nil {
+			return fmt.Errorf("publisher %d: %w", id, err)
 		}
 	}
-	for i := range s.Consumers.Count {
-		if err := f.addConsumer(i, cons[i%len(cons)]); err != nil {
-			return fmt.Errorf("consumer %d: %w", i, err)
+	for at, id := range consumers {
+		if err := f.addConsumer(id, cons[at%len(cons)]); err != nil {
+			return fmt.Errorf("consumer %d: %w", id, err)
 		}
 	}
 	return nil
 }
 
+// mine are the numbers that fall to this worker of n things.
+func (f *fleet) mine(n int) (ids []int) {
+	for id := f.worker; id < n; id += f.workers {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// share of a number of messages that falls to this worker, by its publishers.
+func (f *fleet) share(total int64) (mine int64) {
+	n := int64(f.scenario.Publishers.Count)
+	for _, p := range f.publishers {
+		mine += total / n
+		if int64(p.id) < total%n {
+			mine++
+		}
+	}
+	return mine
+}
+
 // connections that so many workers have.
-func connections(workers, connections int) int {
-	if connections <= 0 || connections > workers {
-		return workers
+func connections(workers []int, connections int) int {
+	if connections <= 0 || connections > len(workers) {
+		return len(workers)
 	}
 	return connections
 }
@@ -92,7 +116,7 @@ func (f *fleet) openLinks(ctx context.Context, kind string, n, buffer, half int)
 		all.Go(func() {
 			defer func() { <-tokens }()
 			began := time.Now()
-			l, err := endpoint.dial(ctx, i, fmt.Sprintf("%s %s %d", f.name, kind, i), buffer)
+			l, err := endpoint.dial(ctx, i*f.workers+f.worker, fmt.Sprintf("%s %s %d", f.name, kind, i*f.workers+f.worker), buffer)
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if err != nil {
@@ -132,11 +156,19 @@ func (f *fleet) hosts(half int) Endpoint {
 	return e
 }
 
+// watchAll begins to note what happens to connections and channels.
+func (f *fleet) watchAll() {
+	for _, watch := range f.watches {
+		f.watchers.Go(watch)
+	}
+	f.watches = nil
+}
+
 // watch notes when a connection is blocked or lost.
 func (f *fleet) watch(l *link) {
 	blocked := l.NotifyBlocked(make(chan amqp.Blocking, 4))
 	closed := l.NotifyClose(make(chan *amqp.Error, 1))
-	f.watchers.Go(func() {
+	f.watches = append(f.watches, func() {
 		for blocked != nil || closed != nil {
 			select {
 			case b, open := <-blocked:
@@ -175,7 +207,7 @@ func (f *fleet) lose(err error) {
 func (f *fleet) watchChannel(ch *amqp.Channel) {
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	cancelled := ch.NotifyCancel(make(chan string, 1))
-	f.watchers.Go(func() {
+	f.watches = append(f.watches, func() {
 		for closed != nil || cancelled != nil {
 			select {
 			case err, open := <-closed:
@@ -272,6 +304,7 @@ func (f *fleet) close(limit time.Duration) {
 	f.closing = true
 	links := f.links
 	f.mu.Unlock()
+	f.watchAll() // of a run that never began
 	var all sync.WaitGroup
 	tokens := make(chan struct{}, atOnce)
 	for _, l := range links {

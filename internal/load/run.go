@@ -28,6 +28,13 @@ type Plan struct {
 	// Sources are sampled every Interval, beside the load. Default 2s.
 	Sources  []Source
 	Interval time.Duration
+	// Worker is the number, from 0, of this process among Workers that share the load: each has every Workers-th publisher,
+	// consumer and connection of a storm, and the same part of the rate. Default one.
+	Worker, Workers int
+	// Meet returns when all workers are at the step, so that they start, fill and end together. Needed for several.
+	Meet func(ctx context.Context, step Step) error
+	// Keep leaves the queues to whoever removes the vhost.
+	Keep bool
 	// Idle is how long nothing may come at the end until what is missing counts as lost. Default 5s.
 	Idle time.Duration
 	// Progress is told of each second. It must not block.
@@ -35,6 +42,18 @@ type Plan struct {
 
 	starve func() // before each send, for tests
 }
+
+// Step at which workers meet.
+type Step string
+
+// The steps, in order. StepFilled is for scenarios with a backlog.
+const (
+	StepReady  Step = "Ready"  // all is connected
+	StepFilled Step = "Filled" // the backlog is in the queues
+	StepWarm   Step = "Warm"   // the warm-up is over
+	StepSent   Step = "Sent"   // publishers have ended
+	StepEnded  Step = "Ended"  // consumers have ended
+)
 
 // Progress of a run.
 type Progress struct {
@@ -56,7 +75,9 @@ var errAlarm = errors.New("the broker raised an alarm")
 const (
 	// flushLimit bounds the wait for what is under way at the end; flushIdle is how long nothing may come meanwhile.
 	flushLimit = 60 * time.Second
-	flushIdle  = 5 * time.Second
+	// askEvery is how often the broker is asked whether a backlog that several workers drain is gone.
+	askEvery  = 500 * time.Millisecond
+	flushIdle = 5 * time.Second
 	// stopLimit is how long publishers have to end a write that the broker does not read.
 	stopLimit = 5 * time.Second
 )
@@ -81,6 +102,7 @@ type run struct {
 	rate      atomic.Uint64      // of the schedule, in messages per second, as bits of a float64; 0 without one
 	from      atomic.Int64       // when the schedule began, in ns
 	drained   int64              // when the backlog was gone, in ns; 0 not yet
+	asked     int64              // when the broker was last asked for the depth, in ns
 	filled    int64              // messages of the backlog
 
 	selfBefore, selfAfter selfReading
@@ -92,51 +114,88 @@ type run struct {
 
 // Do makes one run. The result has what was measured even when there is an error; its queues are deleted in any case.
 // Bench's Finish judges it.
-func (p Plan) Do(ctx context.Context) (result bench.Run, err error) {
+func (p Plan) Do(ctx context.Context) (bench.Run, error) {
+	part, left, err := p.DoPart(ctx)
+	for _, l := range part.Ledgers {
+		var remaining *int64
+		if n, asked := left[l.Queue]; asked {
+			remaining = &n
+		}
+		account, complete := l.Account(remaining)
+		part.Run.Queues = append(part.Run.Queues, account)
+		if !complete {
+			part.Run.Events = append(part.Run.Events, bench.Event{Kind: bench.EventStopped, Message: "the run was longer than its account can count"})
+		}
+	}
+	return part.Run, err
+}
+
+// DoPart makes this worker's part of a run, for bench's MergeParts. left is how many messages are in each queue at the end,
+// by the broker's count; queues of which it says nothing are not in it.
+func (p Plan) DoPart(ctx context.Context) (part bench.Part, left map[string]int64, err error) {
+	p.Workers = max(p.Workers, 1)
+	if p.Meet == nil {
+		p.Meet = func(context.Context, Step) error { return nil }
+	}
 	r := p.newRun()
 	r.outer = ctx
 	ctx, r.work = context.WithCancelCause(ctx)
 	defer r.work(nil)
 	if r.admin, err = p.Endpoint.dial(ctx, 0, p.Prefix+" topology", publisherBuffer); err != nil {
-		return r.result, err
+		return bench.Part{Run: r.result}, nil, err
 	}
 	defer func() { err = errors.Join(err, r.tidy()) }()
 	if err := r.declare(); err != nil {
-		return r.result, err
+		return bench.Part{Run: r.result}, nil, err
 	}
+	err = r.connectAll(ctx)
+	if err == nil {
+		err = r.Meet(ctx, StepReady)
+	}
+	if err != nil {
+		r.fleet.close(closeLimit)
+		return bench.Part{Run: r.result}, nil, err
+	}
+	r.begin()
 	sampling, stopSampling := context.WithCancel(context.WithoutCancel(ctx))
 	var beside sync.WaitGroup
 	beside.Go(func() { r.sample(sampling) })
 	beside.Go(func() { r.tickAll(sampling) })
-	err = r.connectAll(ctx)
-	if err == nil {
-		err = r.load(ctx)
-	}
+	err = r.load(ctx)
 	stopSampling()
 	beside.Wait()
-	r.finish(err)
-	return r.result, err
+	left = r.finish(err)
+	return bench.Part{Run: r.result, Ledgers: r.book.ledgers()}, left, err
+}
+
+// begin is the zero of the run's clock.
+func (r *run) begin() {
+	c := clock{started: time.Now()}
+	r.shared.clock, r.events.clock = c, c
+	r.result.Started = c.started.UTC()
+	r.fleet.watchAll()
 }
 
 func (p Plan) newRun() *run {
-	c := clock{started: time.Now()}
 	s := &p.Scenario
 	span := newSpan()
-	r := &run{Plan: p, result: bench.Run{Number: p.Number, Started: c.started.UTC()}}
+	r := &run{Plan: p, result: bench.Run{Number: p.Number}}
 	var queues []string
 	for i := range s.Queues.Count {
 		queues = append(queues, fmt.Sprintf("%s-%d", p.Prefix, i))
 	}
 	r.fleet = &fleet{
 		shared: &shared{
-			clock: c, span: span, run: p.Mark, rec: newRecorders(s, span), drain: s.Backlog != nil,
+			span: span, run: p.Mark, rec: newRecorders(s, span), drain: s.Backlog != nil,
 			book: newBook(queues, p.Mark, s.Publishers.ConfirmWindow > 0), mostDisk: int64(s.Caps.Disk),
 		},
-		scenario: s, endpoint: p.Endpoint, queues: queues, name: p.Prefix, events: &events{clock: c},
-		connect: bench.NewHistogram(), lost: make(chan error, 1),
+		scenario: s, endpoint: p.Endpoint, queues: queues, name: p.Prefix, events: &events{},
+		connect: bench.NewHistogram(), lost: make(chan error, 1), worker: p.Worker, workers: p.Workers,
 	}
 	if s.Storm != nil {
-		r.storm = &storm{shared: r.shared, endpoint: p.Endpoint, name: p.Prefix, connect: bench.NewHistogram()}
+		r.storm = &storm{
+			shared: r.shared, endpoint: p.Endpoint, name: p.Prefix, connect: bench.NewHistogram(), worker: p.Worker, workers: p.Workers,
+		}
 	}
 	return r
 }
@@ -198,6 +257,9 @@ func (r *run) load(ctx context.Context) error {
 	}
 	err := r.phases(publishing, failed)
 	r.endPublishers(err, cancel)
+	if err == nil {
+		err = r.Meet(r.outer, StepSent)
+	}
 	if err == nil || errors.Is(err, errCapped) {
 		if flushed := r.flush(r.outer); flushed != nil && err == nil {
 			err = flushed
@@ -205,6 +267,10 @@ func (r *run) load(ctx context.Context) error {
 	}
 	stop()
 	r.handles.Wait()
+	r.endConsumers()
+	if err == nil {
+		err = r.Meet(r.outer, StepEnded)
+	}
 	return err
 }
 
@@ -222,6 +288,9 @@ func (r *run) phases(ctx context.Context, failed chan<- error) error {
 	r.enter(bench.PhaseWarmUp)
 	r.startPublishers(ctx, failed, s.Load.Rate, s.Load.Mode == bench.OpenLoop)
 	if err := r.warmUp(ctx); err != nil {
+		return err
+	}
+	if err := r.Meet(ctx, StepWarm); err != nil {
 		return err
 	}
 	at := r.openSpan()
@@ -242,7 +311,10 @@ func (r *run) backlog(ctx context.Context, failed chan<- error) error {
 	if err := cause(ctx); err != nil {
 		return err
 	}
-	r.filled = r.shared.sent.Load()
+	if err := r.Meet(ctx, StepFilled); err != nil {
+		return err
+	}
+	r.filled = r.share(s.Backlog.Messages)
 	at := r.openSpan()
 	defer r.closeSpan()
 	if err := r.consume(); err != nil {
@@ -252,20 +324,38 @@ func (r *run) backlog(ctx context.Context, failed chan<- error) error {
 		r.startPublishers(ctx, failed, s.Backlog.FreshRate, true)
 	}
 	return r.steady(ctx, at+int64(s.Duration), func() bool {
-		if r.drained == 0 && r.old.Load() >= r.filled {
+		if r.drained == 0 && r.empty() {
 			r.drained = r.clock.now()
 		}
 		return r.drained != 0
 	})
 }
 
+// empty tells whether the backlog is gone. Of several workers each takes what falls to it, so the broker is asked, at times.
+func (r *run) empty() bool {
+	if r.Workers == 1 {
+		return r.old.Load() >= r.filled
+	}
+	now := r.clock.now()
+	if now-r.asked < int64(askEvery) {
+		return false
+	}
+	r.asked = now
+	depth := int64(0)
+	left := r.left()
+	for _, n := range left {
+		depth += n
+	}
+	return len(left) == len(r.queues) && float64(depth) <= r.scenario.Backlog.FreshRate*askEvery.Seconds()
+}
+
 // fill publishes the backlog and waits for its confirms.
 func (r *run) fill(ctx context.Context, failed chan<- error) {
-	n := int64(len(r.publishers))
 	var all sync.WaitGroup
-	for i, p := range r.publishers {
-		share := r.scenario.Backlog.Messages / n
-		if int64(i) < r.scenario.Backlog.Messages%n {
+	n, total := int64(r.scenario.Publishers.Count), r.scenario.Backlog.Messages
+	for _, p := range r.publishers {
+		share := total / n
+		if int64(p.id) < total%n {
 			share++
 		}
 		all.Go(func() {
@@ -291,13 +381,14 @@ func (r *run) startPublishers(ctx context.Context, failed chan<- error, rate flo
 	start := r.clock.now()
 	if paced {
 		r.from.Store(start)
-		r.rate.Store(math.Float64bits(rate))
+		mine := rate * float64(len(r.publishers)) / float64(max(1, r.scenario.Publishers.Count))
+		r.rate.Store(math.Float64bits(mine))
 	}
 	least := leastSleep(len(r.publishers))
-	for i, p := range r.publishers {
+	for _, p := range r.publishers {
 		var schedule *bench.Schedule
 		if paced || most > 0 {
-			made := bench.NewSchedule(rate, len(r.publishers), i)
+			made := bench.NewSchedule(rate, r.scenario.Publishers.Count, p.id)
 			schedule = &made
 		}
 		p.starve = r.starve
@@ -450,7 +541,8 @@ func (r *run) flush(ctx context.Context) error {
 	began, moved, seen := time.Now(), time.Now(), int64(-1)
 	for {
 		sent, taken, open := r.shared.sent.Load(), r.taken.Load(), r.unconfirmed()
-		done := open == 0 && (len(r.consumers) == 0 || taken >= sent)
+		// Several workers take one another's messages: then only silence tells.
+		done := open == 0 && (len(r.consumers) == 0 || r.Workers == 1 && taken >= sent)
 		if done {
 			return nil
 		}

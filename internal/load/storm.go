@@ -21,6 +21,8 @@ type storm struct {
 	*shared
 	endpoint Endpoint
 	name     string
+	worker   int
+	workers  int
 
 	mu      sync.Mutex
 	open    []*amqp.Connection
@@ -34,7 +36,7 @@ func (s *storm) blow(ctx context.Context, settings bench.Storm) {
 	s.first = time.Now()
 	s.figures.Failed = map[string]int64{}
 	var all sync.WaitGroup
-	for i := range settings.Connections {
+	for i := s.worker; i < settings.Connections; i += s.workers {
 		if settings.Jitter > 0 {
 			at := time.Duration(float64(settings.Jitter) * float64(i) / float64(settings.Connections))
 			if !pause(ctx, time.Until(s.first.Add(at))) && ctx.Err() != nil {

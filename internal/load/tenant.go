@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -42,17 +43,30 @@ type Tenant struct {
 	// ID is random. Name is that of the vhost and of the user.
 	ID, Name, Password string
 	api                API
-	owner              string // an administrator who may see into the vhost too
+	owner              string
 	stop               context.CancelFunc
 	beats              sync.WaitGroup
 }
 
-// NewTenant makes the vhost, then the user, and says every BeatEvery that it lives. connections bounds those in the vhost,
-// 0 does not. When it fails, nothing is left, or the error says so. Drop removes it.
-func NewTenant(ctx context.Context, api API, owner string, connections int) (*Tenant, error) {
-	id := randomHex()
-	t := &Tenant{ID: id, Name: namePrefix + id, Password: randomHex(), api: api, owner: owner}
-	if err := t.make(ctx, connections); err != nil {
+// TenantOptions are how a tenant is made.
+type TenantOptions struct {
+	// ID is 32 hexadecimal digits that nobody else comes upon, and Password is the user's. Default random.
+	ID, Password string
+	// Owner is the user that the API asks as: the management API shows queues only to those who may see the vhost.
+	Owner string
+	// Connections bounds those in the vhost. 0 does not.
+	Connections int
+}
+
+// NewTenant makes the vhost, then the user, and says every BeatEvery that it lives. When it fails, nothing is left, or the
+// error says so. Drop removes it.
+func NewTenant(ctx context.Context, api API, o TenantOptions) (*Tenant, error) {
+	t := &Tenant{ID: cmp.Or(o.ID, randomHex()), Password: cmp.Or(o.Password, randomHex()), api: api, owner: o.Owner}
+	t.Name = namePrefix + t.ID
+	if !ownName.MatchString(t.Name) {
+		return nil, fmt.Errorf("the id %q of a benchmark is not 32 hexadecimal digits", o.ID)
+	}
+	if err := t.make(ctx, o.Connections); err != nil {
 		return nil, errors.Join(err, t.remove(context.WithoutCancel(ctx)))
 	}
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -84,7 +98,7 @@ func (t *Tenant) make(ctx context.Context, connections int) error {
 	if t.owner == "" {
 		return nil
 	}
-	return t.api.PermitAll(ctx, t.owner, t.Name) // the management API shows queues only to those who may see the vhost
+	return t.api.PermitAll(ctx, t.owner, t.Name)
 }
 
 func (t *Tenant) beat(ctx context.Context) error {
