@@ -12,13 +12,15 @@ const (
 	networkLimit      = 0.85  // of a link's speed
 	brokerCPULimit    = 0.85  // of a node's CPU; below it, CPU is not what lacks
 	throttledLimit    = 0.05  // of the time that a node may be throttled
+	cpuPressureLimit  = 0.50  // of the time in which some thread of a node waits for a core
+	schedulingLimit   = 0.010 // seconds that one in a hundred wake-ups of the generator may wait for a core
 	diskBusyLimit     = 0.80  // of the time with a request in flight
 	diskPressureLimit = 0.30  // of the time in which some process waits for the disk
 	diskAwaitLimit    = 0.010 // seconds that a write may take
 	raftCommitLimit   = 0.020 // seconds that a quorum queue may take to commit
 	flowLimit         = 0.20  // of the samples in which the broker slows somebody down
 	writeWaitLimit    = 0.30  // of the time that publishers may wait for the socket
-	windowFullLimit   = 0.90  // of the window that is in use
+	windowFullLimit   = 0.50  // of the window that is in use, at the ends of seconds: one of 1 is full or empty then
 	windowWaitLimit   = 0.50  // of the time that publishers wait for a confirm
 	handlerLimit      = 0.80  // of the time that consumers are in their handler
 	prefetchFullLimit = 0.90  // of the prefetch that is in use
@@ -56,8 +58,13 @@ var judgements = []judgement{
 	},
 	{
 		BrokerCPUBound, (*signals).brokerCPU,
-		say("A node of the broker has no CPU left."),
-		say("Give the nodes one CPU more. If the rate stays, it was not the CPU."),
+		func(g *signals) string {
+			if len(g.cpuFull()) == 0 && len(g.cpuLeft()) > 0 {
+				return "The broker's processes wait for CPU that its limit would allow: there are too few schedulers, or neighbours have the cores."
+			}
+			return "A node of the broker has no CPU left."
+		},
+		say("Give the nodes one CPU more, as many schedulers as CPUs, and cores that nobody else uses. If the rate stays, it was not the CPU."),
 	},
 	{
 		DiskBound, (*signals).disk,
@@ -174,7 +181,11 @@ func (g *signals) generator() []Evidence {
 	if g.s.paced() {
 		late = g.row("generator.pacingError", g.pacingError, ">", pacingLimit, "ratio", "sends that the generator itself delayed")
 	}
-	return some(late, g.row("generator.cpu", g.generatorCPU, ">", generatorCPULimit, "ratio", "CPU of the busiest worker"))
+	return some(
+		late,
+		g.row("generator.cpu", g.generatorCPU, ">", generatorCPULimit, "ratio", "CPU of the busiest worker"),
+		g.row("generator.schedulingDelay", g.schedulingDelay, ">", schedulingLimit, "s", "P99 of what its goroutines waited for a core"),
+	)
 }
 
 func (g *signals) alarm() []Evidence {
@@ -190,16 +201,28 @@ func (g *signals) network() []Evidence {
 }
 
 func (g *signals) brokerCPU() []Evidence {
-	queue := g.row("runQueue", g.runQueuePerCore, ">", 1, "per core", "Erlang processes that wait for a core")
-	use := g.row("cpu", g.cpuUse, ">=", brokerCPULimit, "ratio", "of the node's CPU, the busiest node")
-	throttled := g.row("cpuThrottled", g.throttled, ">=", throttledLimit, "ratio", "time that the node was throttled")
-	switch {
-	case len(use) > 0 || len(throttled) > 0:
-		return some(use, throttled, queue)
-	case g.cpuUse == nil:
-		return queue // the run queue alone when nobody says how much CPU was used
+	return some(g.cpuFull(), g.cpuAwaited())
+}
+
+// cpuFull holds when a node has used what it may use.
+func (g *signals) cpuFull() []Evidence {
+	return some(
+		g.row("cpu", g.cpuUse, ">=", brokerCPULimit, "ratio", "of the node's CPU, the busiest node"),
+		g.row("cpuThrottled", g.throttled, ">=", throttledLimit, "ratio", "time that the node was throttled"),
+	)
+}
+
+// cpuAwaited holds when a node waits for CPU. If some is left by its own count, it has fewer schedulers than CPUs, or
+// neighbours have the cores.
+func (g *signals) cpuAwaited() []Evidence {
+	rows := some(
+		g.row("cpuPressure", g.cpuPressure, ">=", cpuPressureLimit, "ratio", "time that threads of the node waited for a core"),
+		g.row("runQueue", g.runQueuePerCore, ">", 1, "per scheduler", "Erlang processes that wait for a scheduler"),
+	)
+	if len(rows) > 0 && len(g.cpuFull()) == 0 {
+		rows = some(rows, g.cpuLeft())
 	}
-	return nil
+	return rows
 }
 
 // cpuLeft holds when CPU is known to be left.
@@ -309,11 +332,16 @@ func (g *signals) prefetch() []Evidence {
 	if len(waiting) == 0 {
 		return nil
 	}
-	return all(
+	rows := all(
 		waiting,
 		g.row("prefetchUse", g.prefetchUse, ">=", prefetchFullLimit, "ratio", "of the prefetch that is not acknowledged"),
 		g.row("client.handler", g.handler, "<", handlerLimit, "ratio", "consumers have time"),
 	)
+	free, ok := g.cpuNotFull()
+	if len(rows) == 0 || !ok {
+		return nil
+	}
+	return some(rows, free)
 }
 
 func (g *signals) rate() []Evidence {

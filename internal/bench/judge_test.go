@@ -1,9 +1,13 @@
 package bench_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warren-mq/warren/internal/bench"
 	"github.com/warren-mq/warren/internal/bench/benchtest"
@@ -35,6 +39,7 @@ func TestJudge(t *testing.T) {
 		{"the generator's CPU", "SmallConfirmed", func(l *benchtest.Load) { l.GeneratorCPU = 0.86 }, bench.GeneratorBound, []string{"generator.cpu"}, nil},
 		{"the generator's pacing", "SteadyRate", func(l *benchtest.Load) { l.Intended, l.Late = l.Published, 0.011 }, bench.GeneratorBound, []string{"generator.pacingError"}, []bench.Bottleneck{bench.RateBound}},
 		{"pacing within bounds", "SteadyRate", func(l *benchtest.Load) { l.Intended, l.Late = l.Published, 0.0099 }, bench.RateBound, []string{"client.rate", "client.backlogGrowth"}, nil},
+		{"the generator's delay", "SmallConfirmed", func(l *benchtest.Load) { l.SchedulingDelay = 11 * time.Millisecond }, bench.GeneratorBound, []string{"generator.schedulingDelay"}, nil},
 		{"the generator wins over all", "SmallConfirmed", func(l *benchtest.Load) {
 			l.GeneratorCPU, l.MemoryAlarm, l.CPU, l.Network = 0.9, 1, 4, 1
 		}, bench.GeneratorBound, []string{"generator.cpu"}, []bench.Bottleneck{bench.AlarmBound, bench.NetworkBound, bench.BrokerCPUBound}},
@@ -45,7 +50,8 @@ func TestJudge(t *testing.T) {
 		{"the network", "LargeMessages", func(l *benchtest.Load) { l.Network = 0.86 }, bench.NetworkBound, []string{"network"}, nil},
 		{"the broker's CPU", "SmallConfirmed", func(l *benchtest.Load) { l.CPU, l.RunQueue = 3.6, 9 }, bench.BrokerCPUBound, []string{"cpu", "runQueue"}, nil},
 		{"a throttled broker", "SmallConfirmed", func(l *benchtest.Load) { l.CPU, l.Throttled = 3, 0.1 }, bench.BrokerCPUBound, []string{"cpuThrottled"}, nil},
-		{"a long run queue with CPU left", "SmallConfirmed", func(l *benchtest.Load) { l.RunQueue = 9 }, bench.UnknownBound, nil, nil},
+		{"a long run queue with CPU left", "SmallConfirmed", func(l *benchtest.Load) { l.RunQueue = 9 }, bench.BrokerCPUBound, []string{"runQueue", "cpu"}, nil},
+		{"neighbours", "SmallConfirmed", func(l *benchtest.Load) { l.CPUPressure = 0.6 }, bench.BrokerCPUBound, []string{"cpuPressure", "cpu"}, nil},
 		{"a full CPU hides the disk", "Quorum", func(l *benchtest.Load) { l.CPU, l.DiskBusy = 3.9, 0.95 }, bench.BrokerCPUBound, []string{"cpu"}, nil},
 
 		{"a busy disk", "SmallConfirmed", func(l *benchtest.Load) { l.DiskBusy, l.WindowUse, l.WindowWait = 0.9, 0.99, 0.9 },
@@ -64,7 +70,7 @@ func TestJudge(t *testing.T) {
 			[]string{"client.windowUse", "client.windowWait", "client.backlogGrowth", "cpu"}, nil},
 		{"a full window while messages pile up", "ConfirmWindow50", func(l *benchtest.Load) {
 			l.WindowUse, l.WindowWait, l.Consumed, l.Ready, l.PrefetchUse = 1, 0.95, l.Published/2, 1e5, 1
-		}, bench.PrefetchBound, []string{"messagesReady", "prefetchUse", "client.handler"}, nil},
+		}, bench.PrefetchBound, []string{"messagesReady", "prefetchUse", "client.handler", "cpu"}, nil},
 		{"without samples the window is named all the same", "ConfirmWindow1", func(l *benchtest.Load) { l.WindowUse, l.WindowWait, l.NoBroker = 1, 0.95, true },
 			bench.ConfirmWindowBound, []string{"client.windowUse", "client.windowWait", "client.backlogGrowth"}, nil},
 
@@ -73,7 +79,7 @@ func TestJudge(t *testing.T) {
 		{"consumers that do not read", "SmallConfirmed", func(l *benchtest.Load) { l.Ready, l.Pending = 1e5, 12 }, bench.ConsumerBound,
 			[]string{"messagesReady", "connectionPendingPackets"}, nil},
 		{"a small prefetch", "Prefetch1", func(l *benchtest.Load) { l.Ready, l.PrefetchUse = 1e5, 1 }, bench.PrefetchBound,
-			[]string{"messagesReady", "prefetchUse", "client.handler"}, nil},
+			[]string{"messagesReady", "prefetchUse", "client.handler", "cpu"}, nil},
 		{"a full prefetch with nothing waiting", "SmallConfirmed", func(l *benchtest.Load) { l.PrefetchUse = 1 }, bench.UnknownBound, nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -97,11 +103,44 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// The verdicts on what real brokers and generators said. Each file has the steady part of one run, without histograms, and
+// the verdict that those who were there gave it.
+func TestJudgeRecorded(t *testing.T) {
+	files, err := filepath.Glob("testdata/recorded/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		var recorded struct {
+			Why      string
+			Verdict  bench.Bottleneck
+			Rows     []string
+			Scenario bench.Scenario
+			Run      bench.Run
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &recorded); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		v := bench.Judge(recorded.Scenario, recorded.Run)
+		var rows []string
+		for _, e := range v.Evidence {
+			rows = append(rows, e.Series)
+		}
+		if v.Bottleneck != recorded.Verdict || !slices.Equal(rows, recorded.Rows) {
+			t.Errorf("%s (%s): %s by %v, besides %v; want %s by %v", file, recorded.Why, v.Bottleneck, rows, v.Others, recorded.Verdict, recorded.Rows)
+		}
+	}
+}
+
 func TestJudgeSaysWhatIsMissing(t *testing.T) {
 	load := benchtest.Healthy(20000)
 	load.NoBroker = true
 	v := benchtest.Run(builtin(t, "Quorum"), 1, load).Verdict
-	want := []string{"memoryAlarm", "diskAlarm", "network", "runQueue", "cpu", "cpuThrottled", "diskBusy", "ioPressure", "diskWriteAwait", "raftCommitLatency", "flow"}
+	want := []string{"memoryAlarm", "diskAlarm", "network", "cpu", "cpuThrottled", "cpuPressure", "runQueue", "diskBusy", "ioPressure", "diskWriteAwait", "raftCommitLatency", "flow"}
 	if v.Bottleneck != bench.UnknownBound || !slices.Equal(v.Missing, want) {
 		t.Errorf("%s, missing %v", v.Bottleneck, v.Missing)
 	}

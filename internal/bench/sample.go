@@ -15,6 +15,7 @@ type Sample struct {
 	CPUSecondsTotal          *float64 `json:"cpuSecondsTotal,omitempty"`
 	CPULimitCores            *float64 `json:"cpuLimitCores,omitempty"` // the quota, or the cores of the machine
 	CPUThrottledSecondsTotal *float64 `json:"cpuThrottledSecondsTotal,omitempty"`
+	CPUPressureSecondsTotal  *float64 `json:"cpuPressureSecondsTotal,omitempty"` // "some" of cpu.pressure
 
 	// Memory of the node.
 	MemoryUsedBytes      *float64 `json:"memoryUsedBytes,omitempty"`

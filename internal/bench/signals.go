@@ -7,22 +7,23 @@ type signals struct {
 	// draining: publishers rest or trickle.
 	draining bool
 
-	pacingError, generatorCPU          *float64
-	memoryAlarm, diskAlarm, blocked    *float64
-	networkUse                         *float64
-	cpuUse, throttled, runQueuePerCore *float64
-	diskBusy, ioPressure, diskAwait    *float64
-	raftCommit                         *float64
-	flow, writeWait                    *float64
-	windowUse, windowWait              *float64
-	ready, growth                      *float64
-	handler, prefetchUse, pending      *float64
-	rateReached                        *float64
+	pacingError, generatorCPU, schedulingDelay      *float64
+	memoryAlarm, diskAlarm, blocked                 *float64
+	networkUse                                      *float64
+	cpuUse, throttled, cpuPressure, runQueuePerCore *float64
+	diskBusy, ioPressure, diskAwait                 *float64
+	raftCommit                                      *float64
+	flow, writeWait                                 *float64
+	windowUse, windowWait                           *float64
+	ready, growth                                   *float64
+	handler, prefetchUse, pending                   *float64
+	rateReached                                     *float64
 }
 
 func newSignals(s *Scenario, r *Run) *signals {
 	g := &signals{s: s, draining: s.Backlog != nil}
 	g.pacingError, g.generatorCPU = r.Figures.PacingErrorRatio, r.Generator.BusiestRatio
+	g.schedulingDelay = r.Figures.SchedulingDelay.orEmpty().P99Seconds
 	steady := r.phaseWindow(PhaseSteady)
 	g.client(r.wholeSeconds(steady))
 	g.node(r, steady)
@@ -128,6 +129,7 @@ func (g *signals) machine(r *Run, w window) {
 	g.cpuUse = maxOf(ratios(r.rates(w, func(s *Sample) *float64 { return s.CPUSecondsTotal }), limits))
 	// Throttling is counted for each core.
 	g.throttled = maxOf(ratios(r.rates(w, func(s *Sample) *float64 { return s.CPUThrottledSecondsTotal }), limits))
+	g.cpuPressure = maxOf(r.rates(w, func(s *Sample) *float64 { return s.CPUPressureSecondsTotal }))
 	g.diskBusy = maxOf(r.rates(w, func(s *Sample) *float64 { return s.DiskBusySecondsTotal }))
 	g.ioPressure = maxOf(r.rates(w, func(s *Sample) *float64 { return s.IOPressureSecondsTotal }))
 	g.diskAwait = maxOf(ratios(

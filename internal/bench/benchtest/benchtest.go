@@ -21,17 +21,19 @@ type Load struct {
 	// Seconds of the steady part, after 10 seconds of warm-up.
 	Seconds int
 
-	Late, GeneratorCPU                float64 // shares
-	WindowUse, WindowWait, WriteWait  float64 // shares of the publishers'
-	Blocked, Handler, PrefetchUse     float64 // shares
-	CPU, CPULimit, Throttled          float64 // cores, cores, share
-	RunQueue, Pending, Ready          float64
-	DiskBusy, IOPressure, Await, Raft float64 // share, share, seconds, seconds
-	Network                           float64 // share of the link
-	FlowShare                         float64 // of the samples
-	MemoryAlarm, DiskAlarm            float64
-	Received                          float64 // by the broker per second; 0: as published
-	NoBroker                          bool
+	Late, GeneratorCPU float64 // shares
+	// SchedulingDelay of each wake-up of the generator.
+	SchedulingDelay                       time.Duration
+	WindowUse, WindowWait, WriteWait      float64 // shares of the publishers'
+	Blocked, Handler, PrefetchUse         float64 // shares
+	CPU, CPULimit, Throttled, CPUPressure float64 // cores, cores, shares
+	RunQueue, Pending, Ready              float64
+	DiskBusy, IOPressure, Await, Raft     float64 // share, share, seconds, seconds
+	Network                               float64 // share of the link
+	FlowShare                             float64 // of the samples
+	MemoryAlarm, DiskAlarm                float64
+	Received                              float64 // by the broker per second; 0: as published
+	NoBroker                              bool
 }
 
 // Healthy is a load of so many messages per second in which nothing is near a limit.
@@ -56,7 +58,8 @@ func Run(s bench.Scenario, number int, load Load) bench.Run {
 		},
 	}
 	r.Latency.EndToEnd, r.Latency.Uncorrected = bench.NewHistogram(), bench.NewHistogram()
-	r.Latency.Pacing = bench.NewHistogram()
+	r.Latency.Pacing, r.Latency.SchedulingDelay = bench.NewHistogram(), bench.NewHistogram()
+	r.Latency.SchedulingDelay.RecordN(load.SchedulingDelay, 5000)
 	if s.Publishers.ConfirmWindow > 0 {
 		r.Latency.Confirm = bench.NewHistogram()
 	}
@@ -133,7 +136,8 @@ func sample(s *bench.Scenario, load Load, at float64) bench.Sample {
 	return bench.Sample{
 		AtSeconds: at, Node: "rabbit@node",
 		CPUSecondsTotal: new(at * load.CPU), CPULimitCores: &load.CPULimit, CPUThrottledSecondsTotal: new(at * load.Throttled * load.CPULimit),
-		MemoryUsedBytes: new(200e6 + at*1e6), MemoryWatermarkBytes: new(1e9), MemoryLimitBytes: new(2e9),
+		CPUPressureSecondsTotal: new(at * load.CPUPressure),
+		MemoryUsedBytes:         new(200e6 + at*1e6), MemoryWatermarkBytes: new(1e9), MemoryLimitBytes: new(2e9),
 		DiskBusySecondsTotal: new(at * load.DiskBusy), IOPressureSecondsTotal: new(at * load.IOPressure),
 		DiskWritesTotal: new(at * 100), DiskWriteSecondsTotal: new(at * 100 * load.Await), DiskWriteBytesTotal: new(at * 5e6),
 		NetworkReceiveBytesTotal: new(at * load.Network * speed), NetworkTransmitBytesTotal: new(at * load.Network * speed / 2),

@@ -71,15 +71,7 @@ func coordinate(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f"
 
 // draw makes the view of a chart; nil when there is nothing to draw.
 func (c chart) draw() *chartView {
-	var highest, first, last float64
-	first, last = math.Inf(1), math.Inf(-1)
-	for i := range c.lines {
-		c.lines[i].thin()
-		for _, p := range c.lines[i].points {
-			highest = max(highest, p.y)
-			first, last = min(first, p.x), max(last, p.x)
-		}
-	}
+	highest, first, last := c.extent()
 	c.lines = slices.DeleteFunc(slices.Clone(c.lines), func(l line) bool { return len(l.points) == 0 })
 	if len(c.lines) == 0 || last <= first {
 		return nil
@@ -98,14 +90,8 @@ func (c chart) draw() *chartView {
 	for _, step := range steps {
 		v.YTicks = append(v.YTicks, tickView{coordinate(yOf(step)), c.y(step)})
 	}
-	ticks := c.ticks
-	if ticks == nil {
-		ticks = roundSteps(last)
-	}
-	for _, tick := range ticks {
-		if tick >= first && tick <= last {
-			v.XTicks = append(v.XTicks, tickView{coordinate(xOf(tick)), c.x(tick)})
-		}
+	for _, tick := range c.xTicks(first, last) {
+		v.XTicks = append(v.XTicks, tickView{coordinate(xOf(tick)), c.x(tick)})
 	}
 	for _, b := range c.bands {
 		from, to := max(b.from, first), min(b.to, last)
@@ -125,6 +111,27 @@ func (c chart) draw() *chartView {
 	v.Label = c.title + ": " + strings.Join(said, ", ")
 	v.Hits = c.hits(xOf)
 	return v
+}
+
+// extent thins the lines and finds what they reach.
+func (c chart) extent() (highest, first, last float64) {
+	first, last = math.Inf(1), math.Inf(-1)
+	for i := range c.lines {
+		c.lines[i].thin()
+		for _, p := range c.lines[i].points {
+			highest = max(highest, p.y)
+			first, last = min(first, p.x), max(last, p.x)
+		}
+	}
+	return highest, first, last
+}
+
+func (c chart) xTicks(first, last float64) []float64 {
+	ticks := c.ticks
+	if ticks == nil {
+		ticks = roundSteps(last)
+	}
+	return slices.DeleteFunc(slices.Clone(ticks), func(tick float64) bool { return tick < first || tick > last })
 }
 
 // path is that of SVG.
