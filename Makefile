@@ -137,6 +137,11 @@ e2e: ## Run the end-to-end tests on a real Kubernetes (NODES=3, CLUSTER=kind|cur
 bench-client: ## Measure the client library against amqp091-go on a real RabbitMQ (ARGS="--help")
 	@go run ./test/bench/client $(ARGS)
 
+.PHONY: bench-generator
+bench-generator: ## Measure the load generator itself, on a null broker and a real RabbitMQ (ARGS="--help")
+	@$(LOCAL) images
+	@go run ./test/bench/generator --out $(OUT)/bench/bench-generator.json $(ARGS)
+
 ##@ Demo
 
 .PHONY: demo
