@@ -120,7 +120,8 @@ test-api: ## Run the tests against a real etcd and kube-apiserver
 test-broker: ## Run the tests against real RabbitMQ 3.10 and 4.3
 	@mkdir -p $(OUT)
 	@$(LOCAL) images
-	@go test -tags broker -timeout 20m -count 1 $(ARGS) ./test/broker/... ./test/client/... ./test/load/... 2>&1 | tee $(OUT)/test-broker.log
+	@(go test -tags broker -timeout 20m -count 1 $(ARGS) ./test/broker/... ./test/client/... ./test/load/... || failed=1; \
+	(cd client && go test -tags broker -timeout 20m -count 1 $(ARGS) ./clienttest/...) || failed=1; [ -z "$$failed" ]) 2>&1 | tee $(OUT)/test-broker.log
 
 .PHONY: faults-client
 faults-client: ## Publish and consume more than a million messages through every fault (ARGS="-messages 1200000 -rounds 1")
