@@ -59,16 +59,22 @@ func TestBrokerIsSilent(t *testing.T) {
 		s.run(func() {
 			s.events.await(t, "connected publish", connections, patience)
 			for range times(1, 3) {
-				before := s.events.disconnects()
-				silent(t, b, 2*time.Second)
-				if lost := s.events.disconnects() - before; lost != 0 {
-					t.Errorf("%d connections were given up over 2 s of silence", lost)
+				// A machine that has much else to do may take long to wake the broker up: that silence is not the one that is meant.
+				for range 5 {
+					before := s.events.disconnects()
+					took := silent(t, b, time.Second)
+					lost := s.events.disconnects() - before
+					if lost != 0 && took < 2*heartbeat {
+						t.Errorf("%d connections were given up over %s of silence", lost, took)
+					}
+					if took < 2*heartbeat {
+						break
+					}
 				}
 				lost := s.events.get("disconnected publish")
 				if err := b.Pause(); err != nil {
 					t.Fatal(err)
 				}
-				// Heartbeats are every 2 s.
 				s.events.await(t, "disconnected publish", lost+connections, patience)
 				connected := s.events.get("connected publish")
 				if err := b.Resume(); err != nil {
@@ -80,17 +86,18 @@ func TestBrokerIsSilent(t *testing.T) {
 	})
 }
 
-func silent(t *testing.T, b *brokers.Broker, d time.Duration) {
+// silent stops the broker for a while, and says for how long at most.
+func silent(t *testing.T, b *brokers.Broker, d time.Duration) time.Duration {
 	t.Helper()
+	began := time.Now()
 	if err := b.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := b.Resume(); err != nil {
-			t.Fatal(err)
-		}
-	}()
 	time.Sleep(d) // the silence itself
+	if err := b.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began)
 }
 
 // While a memory alarm is in force publishers wait, however long it lasts, and consumers go on.

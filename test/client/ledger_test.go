@@ -61,6 +61,7 @@ type ledger struct {
 	faulty  int
 	dupes   int // deliveries beyond the first
 	again   int // deliveries that the broker marked as redelivered
+	late    []late
 	failed  []string
 	from    map[string]int // deliveries by cluster
 }
@@ -71,6 +72,9 @@ type track struct {
 	seen []uint16
 	top  map[string]int
 }
+
+// late is a message that came first after a later one of its publisher.
+type late struct{ publisher, seq, after int }
 
 func newLedger() *ledger { return &ledger{changed: make(chan struct{}), from: map[string]int{}} }
 
@@ -156,7 +160,7 @@ func (l *ledger) see(s sight) {
 	}
 	// Each cluster keeps its own order.
 	if seq+1 < t.top[s.cluster] {
-		l.fault("message %d/%d came first after %d, not redelivered", publisher, seq, t.top[s.cluster]-1)
+		l.late = append(l.late, late{publisher, seq, t.top[s.cluster] - 1})
 	}
 	t.top[s.cluster] = max(t.top[s.cluster], seq+1)
 }
@@ -248,8 +252,18 @@ func (l *ledger) sums() sums {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := sums{missing: l.missing, duplicates: l.dupes, redelivered: l.again, faults: slices.Clone(l.faults), failures: slices.Clone(l.failed)}
-	if l.faulty > len(l.faults) {
-		s.faults = append(s.faults, fmt.Sprintf("and %d more", l.faulty-len(l.faults)))
+	faulty := l.faulty
+	for _, m := range l.late {
+		// One that was given up as unknown may come from the old connection at any time, and does not go before what follows it.
+		if l.tracks[m.publisher].said[m.seq] == unknown {
+			continue
+		}
+		if faulty++; len(s.faults) < 10 {
+			s.faults = append(s.faults, fmt.Sprintf("message %d/%d came first after %d, not redelivered", m.publisher, m.seq, m.after))
+		}
+	}
+	if faulty > len(s.faults) {
+		s.faults = append(s.faults, fmt.Sprintf("and %d more", faulty-len(s.faults)))
 	}
 	for _, t := range l.tracks {
 		s.accepted += len(t.said)

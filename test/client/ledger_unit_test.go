@@ -57,6 +57,13 @@ func TestLedger(t *testing.T) {
 				l.see(sight{body: encode(p, seq, 20), ordered: true})
 			}
 		}, "", "came first after 2"},
+		"overtaken after it was given up": {func(l *ledger, p int) {
+			l.settle(p, l.accept(p), warren.ErrUnknown)
+			l.settle(p, l.accept(p), nil)
+			for _, seq := range []int{1, 0} {
+				l.see(sight{body: encode(p, seq, 20), ordered: true})
+			}
+		}, "", ""},
 		"overtaken, redelivered": {func(l *ledger, p int) {
 			for seq := range 3 {
 				l.accept(p)

@@ -21,6 +21,9 @@ import (
 // patience bounds every wait for what must happen, also on a machine that has much else to do.
 const patience = 3 * time.Minute
 
+// heartbeat of all connections. A broker that is silent for three of them is given up.
+const heartbeat = 2 * time.Second
+
 var stageNumber atomic.Int32
 
 // stage is what a scenario happens on: queues of its own, one router for publishers and one for consumers, and the ledger.
@@ -36,7 +39,6 @@ type stage struct {
 	first, second string
 
 	publishing, consuming *warren.Router
-	publishers            []*warren.Publisher
 	consumers             []*consumer
 	loads                 []*load
 	lost                  int             // connections, before they were closed
@@ -74,7 +76,7 @@ func newStage(t *testing.T, b *brokers.Broker, kind string, set settings) *stage
 	}
 	options := append([]warren.RouterOption{
 		warren.Environ(environ), warren.Name(name), warren.WithHooks(s.events.hooks()), warren.DialLimit(1000, 1000),
-		warren.Reconnect(50*time.Millisecond, time.Second), warren.Heartbeat(2 * time.Second),
+		warren.Reconnect(50*time.Millisecond, time.Second), warren.Heartbeat(heartbeat),
 	}, set.options...)
 	var err error
 	if s.publishing, err = warren.FromEnv(options...); err != nil {
