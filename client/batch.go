@@ -35,7 +35,7 @@ func newBatch(queue, cluster string, messages []*Delivery) *Batch {
 func NewBatch(queue, cluster string, messages ...Message) *Batch {
 	deliveries := make([]*Delivery, len(messages))
 	for i, m := range messages {
-		deliveries[i] = &Delivery{Message: m, Cluster: cluster, raw: m}
+		deliveries[i] = &Delivery{Message: m, Cluster: cluster}
 	}
 	return newBatch(queue, cluster, deliveries)
 }

@@ -35,7 +35,7 @@ func (e *epoch) finish(l *load) {
 // dropped counts the results of a load that came too late.
 func (e *epoch) dropped(l *load) {
 	for i := range l.units {
-		if u := &l.units[i]; u.started && u.fate != fateAck {
+		if u := l.units[i]; u.started && u.fate != fateAck {
 			e.in.c.tries.add(&u.d)
 		}
 	}
@@ -145,7 +145,7 @@ func (c *committer) single(l *load) {
 		return
 	}
 	for i := range l.units {
-		u := &l.units[i]
+		u := l.units[i]
 		switch {
 		case u.fate == fateRetry:
 			e.in.c.tries.add(&u.d)
@@ -187,7 +187,7 @@ func (c *committer) advance() {
 			return
 		}
 		for i := range l.units {
-			u := &l.units[i]
+			u := l.units[i]
 			if u.fate != fateAck {
 				continue
 			}

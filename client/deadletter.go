@@ -50,8 +50,8 @@ func again(m *Message, queue string) Message {
 }
 
 // deadLetter is what is published of a message that cannot be handled.
-func deadLetter(d *Delivery, from, to string, reason error, now time.Time) Message {
-	m := again(&d.raw, to)
+func deadLetter(original Message, attempts int, from, to string, reason error, now time.Time) Message {
+	m := again(&original, to)
 	text := "no reason was given"
 	if reason != nil {
 		text = reason.Error()
@@ -59,9 +59,9 @@ func deadLetter(d *Delivery, from, to string, reason error, now time.Time) Messa
 	m.Headers[HeaderDeathQueue] = from
 	m.Headers[HeaderDeathReason] = cut(text, maxReason)
 	m.Headers[HeaderDeathTime] = now
-	m.Headers[HeaderDeathAttempts] = int64(d.Attempts + 1)
-	if d.raw.Exchange != "" {
-		m.Headers[HeaderDeathExchange], m.Headers[HeaderDeathKey] = d.raw.Exchange, d.raw.Key
+	m.Headers[HeaderDeathAttempts] = int64(attempts + 1)
+	if original.Exchange != "" {
+		m.Headers[HeaderDeathExchange], m.Headers[HeaderDeathKey] = original.Exchange, original.Key
 	}
 	if m.Expiration > 0 {
 		m.Headers[HeaderDeathExpiration] = m.Expiration.Milliseconds()

@@ -27,8 +27,7 @@ type Delivery struct {
 	batch   *Batch
 	verdict verdict
 	reason  error
-	handed  bool    // to the handler
-	raw     Message // what is published when it is dead-lettered or repeated: not decompressed
+	handed  bool // to the handler
 }
 
 // verdict is what becomes of a message.
@@ -84,7 +83,7 @@ func (d *Delivery) outcome() outcome { return outcome{d.verdict, d.reason} }
 
 // fresh is the delivery once more, without a verdict: who holds the earlier one cannot decide on it.
 func (d *Delivery) fresh() *Delivery {
-	return &Delivery{Message: d.Message, Cluster: d.Cluster, Redelivered: d.Redelivered, Attempts: d.Attempts, raw: d.raw}
+	return &Delivery{Message: d.Message, Cluster: d.Cluster, Redelivered: d.Redelivered, Attempts: d.Attempts}
 }
 
 // message is what was delivered, as it was published.
@@ -98,6 +97,9 @@ func message(d *amqp.Delivery) Message {
 		m.Queue = d.RoutingKey
 	} else {
 		m.Exchange, m.Key = d.Exchange, d.RoutingKey
+	}
+	if d.Expiration == "" {
+		return m
 	}
 	if ms, err := strconv.ParseInt(d.Expiration, 10, 32); err == nil && ms > 0 {
 		m.Expiration = time.Duration(ms) * time.Millisecond

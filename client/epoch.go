@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,9 +46,10 @@ type epoch struct {
 	deliveries <-chan amqp.Delivery
 	cancels    chan string
 	stop       <-chan struct{}
-	pending    []parcel
-	messages   int // in pending
-	alone      int // of pending, those that are handled alone
+	pending    []*unit
+	chunk      []unit // where the next go
+	messages   int    // in pending
+	alone      int    // of pending, those that are handled alone
 	ticket     chan struct{}
 	ending     ending
 	next       ending    // what is to come
@@ -234,7 +236,11 @@ func (e *epoch) receive(d amqp.Delivery) {
 func (e *epoch) add(d amqp.Delivery) {
 	cfg, now := &e.in.c.cfg, time.Now()
 	here := e.in.c.tries.of(&d)
-	p := parcel{d: d, at: now, attempts: attempts(&d, here), messages: 1}
+	if len(e.chunk) == cap(e.chunk) {
+		e.chunk = make([]unit, 0, min(cfg.size, maxChunk))
+	}
+	e.chunk = append(e.chunk, unit{parcel: parcel{d: d, at: now, attempts: attempts(&d, here), messages: 1}})
+	p := &e.chunk[len(e.chunk)-1]
 	if isPack(&d) {
 		p.messages = int(min(max(number(d.Headers[envelope.HeaderCount]), 1), int64(cfg.size)))
 	}
@@ -302,12 +308,13 @@ func (e *epoch) dispatch() {
 	go l.work(ticket)
 }
 
+// maxChunk is how many messages are put into one piece of memory: what is kept of one of them keeps all.
+const maxChunk = 100
+
 // take the first n of pending.
 func (e *epoch) take(n int) *load {
-	l := &load{e: e, units: make([]unit, n)}
-	for i := range n {
-		p := e.pending[i]
-		l.units[i].parcel = p
+	l := &load{e: e, units: slices.Clone(e.pending[:n])}
+	for _, p := range l.units {
 		e.messages -= p.messages
 		if p.alone {
 			e.alone--

@@ -18,15 +18,16 @@ func (l *load) conclude(out []outcome) {
 	in := l.e.in
 	var letters, repeats []copied
 	var hold time.Duration
+	var all []outcome
 	for i := range l.units {
-		u := &l.units[i]
-		all := make([]outcome, len(u.inner))
-		for k, d := range u.inner {
+		u := l.units[i]
+		all = all[:0]
+		for _, d := range u.inner {
+			o := d.outcome()
 			if d.handed {
-				all[k], out = out[0], out[1:]
-			} else {
-				all[k] = d.outcome()
+				o, out = out[0], out[1:]
 			}
+			all = append(all, o)
 		}
 		hold = max(hold, l.judge(u, all, &letters, &repeats))
 	}
@@ -75,15 +76,15 @@ func (l *load) judge(u *unit, all []outcome, letters, repeats *[]copied) time.Du
 		d := u.inner[k]
 		switch {
 		case o.verdict == deadLettered && !c.cfg.byReject:
-			*letters = append(*letters, copied{u, deadLetter(d, c.queue, l.e.in.graveyard, o.reason, now), true, o.reason})
+			*letters = append(*letters, copied{u, deadLetter(u.original(k), d.Attempts, c.queue, l.e.in.graveyard, o.reason, now), true, o.reason})
 		case o.verdict == deadLettered:
 			// Only a whole AMQP message can be rejected: it comes again by itself and then is.
-			*repeats = append(*repeats, copied{unit: u, m: c.repeat(d, c.cfg.maxAttempts)})
+			*repeats = append(*repeats, copied{unit: u, m: c.repeat(u.original(k), c.cfg.maxAttempts)})
 		case o.verdict == retried:
 			hold = max(hold, c.cfg.delay(d.Attempts))
-			*repeats = append(*repeats, copied{unit: u, m: c.repeat(d, d.Attempts+1)})
+			*repeats = append(*repeats, copied{unit: u, m: c.repeat(u.original(k), d.Attempts+1)})
 		case o.verdict == givenBack:
-			*repeats = append(*repeats, copied{unit: u, m: c.repeat(d, d.Attempts)})
+			*repeats = append(*repeats, copied{unit: u, m: c.repeat(u.original(k), d.Attempts)})
 		}
 	}
 	u.fate = fateAck
@@ -91,8 +92,8 @@ func (l *load) judge(u *unit, all []outcome, letters, repeats *[]copied) time.Du
 }
 
 // repeat is a message of a pack that is to be delivered again without the others.
-func (c *Consumer) repeat(d *Delivery, attempts int) Message {
-	m := again(&d.raw, c.queue)
+func (c *Consumer) repeat(original Message, attempts int) Message {
+	m := again(&original, c.queue)
 	m.Headers[headerAttempts] = int64(attempts)
 	return m
 }

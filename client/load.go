@@ -33,6 +33,7 @@ type parcel struct {
 type unit struct {
 	parcel
 	inner   []*Delivery // itself, or what was packed in it
+	packed  []Message   // what was packed in it, as it was published
 	split   bool        // each of inner is to come by itself
 	started bool        // the handler got it
 	fate    fate
@@ -43,14 +44,22 @@ type unit struct {
 type load struct {
 	e      *epoch
 	number uint64
-	units  []unit
+	units  []*unit
+}
+
+// original is message number k of inner as it was published, not decompressed: what is dead-lettered or repeated.
+func (u *unit) original(k int) Message {
+	if u.packed != nil {
+		return u.packed[k]
+	}
+	return message(&u.d)
 }
 
 func (l *load) last() uint64 { return l.units[len(l.units)-1].d.DeliveryTag }
 
 // returned tells whether all of it is given back.
 func (l *load) returned() bool {
-	return !slices.ContainsFunc(l.units, func(u unit) bool { return u.fate != fateReturn })
+	return !slices.ContainsFunc(l.units, func(u *unit) bool { return u.fate != fateReturn })
 }
 
 func (l *load) settle() {
@@ -68,9 +77,14 @@ type outcome struct {
 // work handles a load and sees to it that each of its messages gets its fate.
 func (l *load) work(ticket chan struct{}) {
 	defer l.e.in.c.wg.Done()
-	j := &job{e: l.e, done: make(chan struct{}), again: make(chan struct{}, 1)}
-	for i := range l.units {
-		u := &l.units[i]
+	j := &job{
+		e: l.e, done: make(chan struct{}), again: make(chan struct{}, 1), messages: make([]*Delivery, 0, len(l.units)),
+	}
+	// One piece of memory for all that came by itself: whoever keeps a delivery keeps its batch anyway.
+	whole, inner := make([]Delivery, len(l.units)), make([]*Delivery, len(l.units))
+	for i, u := range l.units {
+		inner[i] = &whole[i]
+		u.inner = inner[i : i+1 : i+1]
 		l.open(u)
 		for _, d := range u.inner {
 			if d.verdict == undecided {
@@ -93,9 +107,9 @@ func (l *load) work(ticket chan struct{}) {
 // open makes deliveries of an AMQP message. What cannot be opened, or was delivered too often, is dead before it is handled.
 func (l *load) open(u *unit) {
 	c := l.e.in.c
-	raw := message(&u.d)
-	whole := &Delivery{Message: raw, Cluster: l.e.in.cluster.Name, Redelivered: u.d.Redelivered, Attempts: u.attempts, raw: raw}
-	u.inner = []*Delivery{whole}
+	whole := u.inner[0]
+	whole.Message, whole.Cluster = message(&u.d), l.e.in.cluster.Name
+	whole.Redelivered, whole.Attempts = u.d.Redelivered, u.attempts
 	if u.attempts >= c.cfg.maxAttempts {
 		whole.verdict, whole.reason = deadLettered, fmt.Errorf("%w: %d times", ErrTooManyAttempts, u.attempts)
 		return
@@ -104,7 +118,7 @@ func (l *load) open(u *unit) {
 		c.decompress(whole)
 		return
 	}
-	body, err := envelope.Decompress(raw.ContentEncoding, raw.Body, c.cfg.maxUnpacked)
+	body, err := envelope.Decompress(whole.ContentEncoding, whole.Body, c.cfg.maxUnpacked)
 	var inner []envelope.Message
 	if err == nil {
 		inner, err = envelope.Unpack(body, envelope.Limits{MaxBytes: c.cfg.maxUnpacked})
@@ -113,11 +127,13 @@ func (l *load) open(u *unit) {
 		whole.verdict, whole.reason = deadLettered, fmt.Errorf("pack: %w", err)
 		return
 	}
-	u.inner = make([]*Delivery, len(inner))
+	u.inner, u.packed = make([]*Delivery, len(inner)), make([]Message, len(inner))
+	deliveries := make([]Delivery, len(inner))
 	for i := range inner {
-		m := unpacked(&raw, &inner[i])
-		d := &Delivery{Message: m, Cluster: whole.Cluster, Redelivered: whole.Redelivered, Attempts: u.attempts, raw: m}
-		d.Attempts += int(max(number(m.Headers[headerAttempts]), 0))
+		u.packed[i] = unpacked(&whole.Message, &inner[i])
+		d := &deliveries[i]
+		d.Message, d.Cluster, d.Redelivered = u.packed[i], whole.Cluster, whole.Redelivered
+		d.Attempts = u.attempts + int(max(number(d.Headers[headerAttempts]), 0))
 		u.inner[i] = d
 		c.decompress(d)
 		if u.attempts >= c.cfg.quarantine && len(inner) > 1 && d.verdict == undecided {

@@ -187,8 +187,8 @@ func newID() string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], idCounter.Add(1))
 	const digits = "0123456789abcdef"
-	out := make([]byte, 0, len(idPrefix)+16)
-	out = append(out, idPrefix...)
+	var room [64]byte // on the stack: what is made is the string alone
+	out := append(room[:0], idPrefix...)
 	started := false
 	for i, c := range b {
 		if c == 0 && !started && i < 7 {

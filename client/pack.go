@@ -39,19 +39,26 @@ func (p *Publisher) units(batch []*Confirmation) []sent {
 		open[l], sizes[l] = len(out), size
 		out = append(out, sent{many: []*Confirmation{c}})
 	}
-	for i := range out {
-		p.encode(&out[i])
-	}
 	return out
 }
 
 // packable tells whether a message may share its fate with others: the broker expires and orders whole packs.
 func packable(m *Message) bool { return m.Priority == 0 && m.Expiration == 0 }
 
-// encode makes the AMQP message of a unit that may be a pack. One message alone gains nothing by a pack and goes plain.
-func (p *Publisher) encode(u *sent) {
+// encode makes the AMQP message of a unit that may be a pack, and returns what did not fit into it: readers have limits. The
+// body may be the packer's and is good until that is used again. One message alone gains nothing by a pack and goes plain.
+func (p *Publisher) encode(u *sent, packer *envelope.Packer) (rest []*Confirmation) {
 	if u.one != nil {
-		return
+		return nil
+	}
+	packer.Reset()
+	for i, c := range u.many {
+		inner := c.m.packed()
+		// By itself it fits: its size was asked for before.
+		if err := packer.Add(&inner); err != nil && i > 0 {
+			u.many, rest = u.many[:i:i], u.many[i:]
+			break
+		}
 	}
 	first := u.many[0]
 	if len(u.many) == 1 {
@@ -59,13 +66,7 @@ func (p *Publisher) encode(u *sent) {
 		if first.m.ContentEncoding == "" {
 			first.m.Body, first.m.ContentEncoding = p.squeeze(first.m.Body)
 		}
-		return
-	}
-	var packer envelope.Packer
-	for _, c := range u.many {
-		inner := c.m.packed()
-		// Its size was asked for before, which fails for all that Add refuses.
-		_ = packer.Add(&inner)
+		return rest
 	}
 	body, encoding := p.squeeze(packer.Bytes())
 	u.packed = &amqp.Publishing{
@@ -76,6 +77,7 @@ func (p *Publisher) encode(u *sent) {
 		DeliveryMode:    first.m.deliveryMode(),
 		Body:            body,
 	}
+	return rest
 }
 
 // squeeze compresses where that was asked for and pays.

@@ -646,6 +646,44 @@ func TestPacks(t *testing.T) {
 	}
 }
 
+func TestAPackThatIsFullForItsReadersIsFollowedByAnother(t *testing.T) {
+	b := clienttest.Start(t)
+	declare(t, b, "worker.a")
+	p := newPublisher(t, newRouter(t, b), AutoBatch(), BatchMaxDelay(time.Hour), BatchMaxBytes(16<<20), BatchMaxCount(100), Pack("worker.a"))
+	headers := map[string]any{}
+	for i := range 1000 {
+		headers[fmt.Sprint(i)] = true
+	}
+	b.HoldConfirms()
+	async(t, p, to("worker.a", "0"))
+	b.WaitFor(t, "the first", func() bool { return b.Counters().Published == 1 })
+	for i := range 100 {
+		async(t, p, Message{Queue: "worker.a", Body: []byte(fmt.Sprint(i + 1)), Headers: headers})
+	}
+	b.ReleaseConfirms()
+	if err := p.Flush(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	q, _ := b.Queue("worker.a")
+	for _, m := range q.Ready {
+		if m.Properties.ContentType != envelope.ContentType {
+			got = append(got, string(m.Body))
+			continue
+		}
+		inner, err := envelope.Unpack(m.Body, envelope.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range inner {
+			got = append(got, string(in.Body))
+		}
+	}
+	if !slices.Equal(got, numbers(101)) || len(q.Ready) != 3 {
+		t.Errorf("%d of 101 messages in %d", len(got), len(q.Ready))
+	}
+}
+
 func TestPackNeedsAutoBatch(t *testing.T) {
 	b := clienttest.Start(t)
 	if _, err := newRouter(t, b).Publisher(soon(t), Pack("worker.a")); !errors.Is(err, ErrInvalid) {

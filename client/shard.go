@@ -10,6 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/warren-mq/warren/client/envelope"
 	"github.com/warren-mq/warren/client/internal/link"
 )
 
@@ -18,6 +19,8 @@ import (
 type shard struct {
 	pipe *pipe
 	wake chan struct{} // something changed that the sender may wait for
+
+	packer envelope.Packer // the sending goroutine's
 
 	mu       sync.Mutex
 	again    []*Confirmation // was sent, or claimed for sending, on a channel that was lost
@@ -230,12 +233,16 @@ func (s *shard) send(ctx context.Context, ch *link.Channel, w *window) (unsent [
 			return nil
 		}
 		units := s.pipe.p.units(batch)
-		for i, u := range units {
-			if !s.transmit(ctx, ch, w, u) {
-				for _, u := range units[i:] {
+		for len(units) > 0 {
+			rest, ok := s.transmit(ctx, ch, w, units[0])
+			if !ok {
+				for _, u := range units {
 					unsent = append(unsent, u.all()...)
 				}
 				return unsent
+			}
+			if units = units[1:]; len(rest) > 0 {
+				units = slices.Insert(units, 0, sent{many: rest})
 			}
 		}
 	}
@@ -293,46 +300,52 @@ func (s *shard) ripe(w *window) ([]*Confirmation, time.Duration) {
 	return batch, 0
 }
 
-// transmit publishes one AMQP message. It is false when the channel is lost or ctx ended and the message was not sent.
-func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sent) bool {
+// transmit publishes one AMQP message and returns what did not fit into it. It is false when the channel is lost or ctx ended
+// and the message was not sent.
+func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sent) (rest []*Confirmation, ok bool) {
 	if !w.reserve(ctx, ch) {
-		return false
+		return nil, false
 	}
 	// A blocked broker does not read: what would be sent now waited in buffers for as long as that lasts.
 	if ch.Blocked() {
 		select {
 		case <-ch.Unblocked():
 		case <-ch.Lost():
-			return false
+			return nil, false
 		case <-ctx.Done():
-			return false
+			return nil, false
 		}
 	}
 	if u.first().lane.parted.Load() {
 		w.unreserve()
 		u.first().lane.giveBack(u.all()...)
-		return true
+		return nil, true
 	}
 	if u.one != nil && !u.one.take() {
 		w.unreserve()
 		u.one.lane.settled(1)
-		return true
+		return nil, true
 	}
+	// A pack is made when it goes out, in memory that all share: a whole buffer of packs would take as much again.
+	rest = s.pipe.p.encode(&u, &s.packer)
 	for _, c := range u.all() {
 		c.sends++
 	}
 	u.at = time.Now()
 	exchange, key := u.first().m.target()
 	confirmation, err := ch.PublishWithDeferredConfirm(exchange, key, !s.pipe.p.cfg.unroutable, false, u.message())
+	if u.packed != nil {
+		u.packed.Body = nil
+	}
 	if err != nil {
 		// It may have been sent in part or whole: the channel cannot be used any more. Often it is closed already.
 		if !ch.IsClosed() {
 			ch.Drop()
 		}
 		w.add(u)
-		return true
+		return rest, true
 	}
 	u.confirmation = confirmation
 	w.add(u)
-	return true
+	return rest, true
 }

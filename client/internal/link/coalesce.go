@@ -11,7 +11,7 @@ const (
 	// bufferBound is how much may wait for the socket, in bytes. Beyond it Write blocks: the pressure of a slow broker
 	// must reach the publisher.
 	bufferBound = 1 << 20
-	// keepBuffer is the largest buffer that is kept for reuse, in bytes.
+	// keepBuffer is the largest buffer that is kept for reuse though it was not filled by a quarter, in bytes.
 	keepBuffer = 256 << 10
 )
 
@@ -77,7 +77,8 @@ func (g *gathered) flush() {
 		_, err := g.Conn.Write(out)
 		g.mu.Lock()
 		g.writing = false
-		if cap(out) <= keepBuffer {
+		// A large one is kept as long as it is needed.
+		if cap(out) <= keepBuffer || len(out) > cap(out)/4 {
 			g.spare = out[:0]
 		}
 		if err != nil {
