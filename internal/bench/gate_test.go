@@ -74,6 +74,18 @@ func TestCompareOverlappingRuns(t *testing.T) {
 	}
 }
 
+// With many earlier runs one that was slow by chance does not hide a regression: the range is that of the quartiles.
+func TestCompareOutliersOfTheHistory(t *testing.T) {
+	history := []bench.Result{at(t, "SmallConfirmed", 10000, nil), at(t, "SmallConfirmed", 10050, nil), at(t, "SmallConfirmed", 9950, nil)}
+	odd := benchtest.Result(builtin(t, "SmallConfirmed"), 3, func(n int) benchtest.Load {
+		return benchtest.Healthy(map[int]float64{1: 10000, 2: 10010, 3: 9000}[n])
+	})
+	c := bench.Compare(append(history, odd), at(t, "SmallConfirmed", 9100, nil), bench.Gate{})
+	if c.Outcome != bench.Regressed || c.Figures[0].Before.Min < 9500 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestCompareLatency(t *testing.T) {
 	latency := func(times float64) func(*benchtest.Load) {
 		return func(l *benchtest.Load) {

@@ -61,6 +61,8 @@ func TestJudge(t *testing.T) {
 		{"pressure on the disk", "SmallConfirmed", func(l *benchtest.Load) { l.IOPressure = 0.4 }, bench.DiskBound, []string{"ioPressure", "cpu"}, nil},
 
 		{"one queue in flow", "FanIn", func(l *benchtest.Load) { l.FlowShare, l.Intended = 0.5, 1.5*l.Published }, bench.QueueProcessBound, []string{"flow", "cpu"}, nil},
+		{"little flow", "FanIn", func(l *benchtest.Load) { l.FlowShare, l.Intended = 0.1, 1.5*l.Published }, bench.UnknownBound, nil, nil},
+		{"flow just enough", "FanIn", func(l *benchtest.Load) { l.FlowShare, l.Intended = 0.3, 1.5*l.Published }, bench.QueueProcessBound, []string{"flow", "cpu"}, nil},
 		{"publishers that cannot write", "SmallMessages", func(l *benchtest.Load) { l.WriteWait = 0.6 }, bench.QueueProcessBound, []string{"client.writeWait", "cpu"}, nil},
 		{"flow without knowledge of CPU", "SmallMessages", func(l *benchtest.Load) { l.FlowShare, l.CPULimit = 0.5, 0 }, bench.UnknownBound, nil, nil},
 		{"a queue that does not deliver", "SmallMessages", func(l *benchtest.Load) { l.Ready = 50000 }, bench.QueueProcessBound,

@@ -376,6 +376,23 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// A node that was restarted counts from zero: what it did since then counts.
+func TestCountersThatBeginAnew(t *testing.T) {
+	s := builtin(t, "SmallConfirmed")
+	r := benchtest.Run(s, 1, benchtest.Healthy(10000))
+	var offset float64
+	for i := range r.Broker {
+		if r.Broker[i].AtSeconds == 40 {
+			offset = 38 * 1.5
+		}
+		r.Broker[i].CPUSecondsTotal = number(*r.Broker[i].CPUSecondsTotal - offset)
+	}
+	bench.Finish(&r, s)
+	if got := *r.Figures.BrokerCPUCores; math.Abs(got-1.5) > 0.001 {
+		t.Errorf("%v cores, want 1.5", got)
+	}
+}
+
 func TestSummarize(t *testing.T) {
 	r := benchtest.Result(builtin(t, "SmallConfirmed"), 4, func(n int) benchtest.Load {
 		l := benchtest.Healthy(10000 + 1000*float64(n))
