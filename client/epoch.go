@@ -107,7 +107,7 @@ func (e *epoch) serve() error {
 		select {
 		case d, ok := <-e.deliveries:
 			if ok {
-				e.receive(d)
+				e.receive(&d)
 			} else {
 				e.unsubscribed()
 			}
@@ -216,16 +216,16 @@ func (e *epoch) end(how ending) error {
 }
 
 // receive takes in what is there.
-func (e *epoch) receive(d amqp.Delivery) {
+func (e *epoch) receive(d *amqp.Delivery) {
+	var ok bool
 	for range e.in.c.cfg.size {
 		e.add(d)
 		select {
-		case more, ok := <-e.deliveries:
+		case *d, ok = <-e.deliveries: // deliveries are large: they are copied no more than once
 			if !ok {
 				e.unsubscribed()
 				return
 			}
-			d = more
 		default:
 			return
 		}
@@ -233,15 +233,16 @@ func (e *epoch) receive(d amqp.Delivery) {
 	e.add(d)
 }
 
-func (e *epoch) add(d amqp.Delivery) {
+func (e *epoch) add(d *amqp.Delivery) {
 	cfg, now := &e.in.c.cfg, time.Now()
-	here := e.in.c.tries.of(&d)
+	here := e.in.c.tries.of(d)
 	if len(e.chunk) == cap(e.chunk) {
 		e.chunk = make([]unit, 0, min(cfg.size, maxChunk))
 	}
-	e.chunk = append(e.chunk, unit{parcel: parcel{d: d, at: now, attempts: attempts(&d, here), messages: 1}})
+	e.chunk = e.chunk[:len(e.chunk)+1]
 	p := &e.chunk[len(e.chunk)-1]
-	if isPack(&d) {
+	p.d, p.at, p.attempts, p.messages = *d, now, attempts(d, here), 1
+	if isPack(d) {
 		p.messages = int(min(max(number(d.Headers[envelope.HeaderCount]), 1), int64(cfg.size)))
 	}
 	suspect := p.attempts >= cfg.quarantine
