@@ -122,6 +122,9 @@ func readCgroup(s *bench.Sample, g cgroups) bool {
 		read, written, writes := parseIOStat(string(io))
 		s.DiskReadBytesTotal, s.DiskWriteBytesTotal, s.DiskWritesTotal = &read, &written, &writes
 	}
+	if total, ok := parsePressure(readText(g.cpu, "cpu.pressure")); ok {
+		s.CPUPressureSecondsTotal = &total
+	}
 	if total, ok := parsePressure(readText(g.dir, "io.pressure")); ok {
 		s.IOPressureSecondsTotal = &total
 	}
@@ -287,7 +290,7 @@ func readNetwork(file string) (receive, transmit float64, ok bool) {
 	if err != nil {
 		return 0, 0, false
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // what was read was read
 	var loop [2]float64
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {

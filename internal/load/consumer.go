@@ -67,23 +67,13 @@ func (c *consumer) delivered(tag uint64, redelivered bool, body []byte) {
 // measure enters a message in the account and its latency in the histograms.
 func (c *consumer) measure(now int64, redelivered bool, body []byte) {
 	s, known := readStamp(body, c.run)
-	receipt := bench.Fresh
-	if c.counted {
-		receipt = c.book.received(c.queue, c.id, s, redelivered)
-		if receipt == bench.Fresh || receipt == bench.OutOfOrder {
-			c.taken.Add(1)
-			c.waiting.Add(-int64(len(body)))
-			if c.drain && s.intended < c.span.from.Load() {
-				c.old.Add(1)
-			}
-		}
-	}
+	first := c.account(s, redelivered, len(body))
 	r := c.rec
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.second.Consumed++
 	r.second.ConsumedBytes += int64(len(body))
-	if !known || receipt == bench.Again || receipt == bench.Duplicate || receipt == bench.Stray {
+	if !known || !first {
 		return
 	}
 	took := time.Duration(now - s.intended)
@@ -101,6 +91,23 @@ func (c *consumer) measure(now int64, redelivered bool, body []byte) {
 		r.endToEnd.Record(took)
 		r.uncorrected.Record(time.Duration(now - s.sent))
 	}
+}
+
+// account enters a message and tells whether it is one of this run that came for the first time.
+func (c *consumer) account(s stamp, redelivered bool, bytes int) bool {
+	if !c.counted {
+		return true
+	}
+	receipt := c.book.received(c.queue, c.id, s, redelivered)
+	if receipt != bench.Fresh && receipt != bench.OutOfOrder {
+		return false
+	}
+	c.taken.Add(1)
+	c.waiting.Add(-int64(bytes))
+	if c.drain && s.intended < c.span.from.Load() {
+		c.old.Add(1)
+	}
+	return true
 }
 
 // handled acknowledges as the scenario says.

@@ -35,7 +35,7 @@ type API interface {
 	DeleteVHost(ctx context.Context, name string) error
 }
 
-// ErrCleanupFailed: something of the run is left on the broker.
+// ErrCleanupFailed says that something of the run is left on the broker.
 var ErrCleanupFailed = errors.New("CleanupFailed")
 
 // Tenant is the vhost and the user of one benchmark.

@@ -60,6 +60,7 @@ func TestControlGroups(t *testing.T) {
 	put("pod/box/memory.max", "max\n")
 	put("pod/box/io.stat", "8:0 rbytes=1 wbytes=20 rios=3 wios=4 dbytes=0 dios=0\n8:16 rbytes=10 wbytes=200 rios=3 wios=5\n")
 	put("pod/box/io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=2000000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n")
+	put("pod/box/cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=3000000\n")
 	groups := parseCgroups(root, "0::/pod/box\n")
 	var s bench.Sample
 	if !groups.unified || !readCgroup(&s, groups) {
@@ -71,7 +72,7 @@ func TestControlGroups(t *testing.T) {
 	}{
 		"cpu": {s.CPUSecondsTotal, 1.5}, "throttled": {s.CPUThrottledSecondsTotal, 0.25}, "memory": {s.MemoryUsedBytes, 4096},
 		"read": {s.DiskReadBytesTotal, 11}, "written": {s.DiskWriteBytesTotal, 220}, "writes": {s.DiskWritesTotal, 9},
-		"pressure": {s.IOPressureSecondsTotal, 2},
+		"waiting for a core": {s.CPUPressureSecondsTotal, 3}, "pressure": {s.IOPressureSecondsTotal, 2},
 	} {
 		if c.got == nil || *c.got != c.want {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
@@ -150,5 +151,22 @@ func TestCaps(t *testing.T) {
 	}
 	if capped, _ = Capped(s, 0, 0, 1<<62); capped.Caps.Disk != s.Caps.Disk {
 		t.Error("a cap of the scenario was raised")
+	}
+}
+
+// The scenario that the user's page shows can be run.
+func TestTheScenarioOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/benchmark.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```yaml\n")
+	text, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("the page has no scenario")
+	}
+	s, err := bench.DecodeScenario([]byte(text))
+	if err != nil || s.Name != "Orders" || s.Publishers.Connections != 2 {
+		t.Errorf("got %+v, %v", s, err)
 	}
 }

@@ -133,6 +133,9 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// frameHeartbeat is the last type of frame that there is.
+const frameHeartbeat = 8
+
 // frame diverts the next frame, or leaves it for amqp091-go.
 func (w *wire) frame() error {
 	if w.in.Buffered() < frameHead {
@@ -143,29 +146,39 @@ func (w *wire) frame() error {
 		return err
 	}
 	kind, channel, size := head[0], binary.BigEndian.Uint16(head[1:]), int(binary.BigEndian.Uint32(head[3:]))
-	var l *lane
-	if lanes := *w.lanes.Load(); int(channel) < len(lanes) {
-		l = lanes[channel]
-	}
-	total := frameHead + size + 1
-	switch {
-	case kind != frameMethod && kind != frameHeader && kind != frameBody && kind != 8:
+	if kind > frameBody && kind != frameHeartbeat {
 		w.raw = true
 		return nil
+	}
+	l := w.laneOf(channel)
+	total := frameHead + size + 1
+	switch {
 	case l != nil && kind == frameBody && l.kind != 0:
 		return w.content(l, size)
 	case l == nil || kind == frameBody || total > w.in.Size():
 		w.rest = total
 		return nil
 	}
+	return w.whole(l, kind, total)
+}
+
+func (w *wire) laneOf(channel uint16) *lane {
+	if lanes := *w.lanes.Load(); int(channel) < len(lanes) {
+		return lanes[channel]
+	}
+	return nil
+}
+
+// whole reads a method or header frame of a diverted channel, total bytes long.
+func (w *wire) whole(l *lane, kind byte, total int) error {
 	if w.in.Buffered() < total {
 		w.calm()
 	}
-	whole, err := w.in.Peek(total)
+	frame, err := w.in.Peek(total)
 	if err != nil {
 		return err
 	}
-	if !w.small(l, kind, whole[frameHead:frameHead+size]) {
+	if !w.small(l, kind, frame[frameHead:total-1]) {
 		w.rest = total
 		return nil
 	}
