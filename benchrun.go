@@ -236,11 +236,7 @@ func (f benchFlags) safe(ctx context.Context, api load.API, scenarios []bench.Sc
 			return nil
 		}
 		if !waits || time.Now().After(deadline) {
-			text := "this cluster must not be put under load: " + strings.Join(reasons, "; ")
-			if waits {
-				text += ". If you answer for it, say --yes-production"
-			}
-			return errors.New(text)
+			return unsafeError{reasons: reasons, mayAllow: waits}
 		}
 		select {
 		case <-time.After(2 * time.Second):
@@ -248,6 +244,24 @@ func (f benchFlags) safe(ctx context.Context, api load.API, scenarios []bench.Sc
 			return ctx.Err()
 		}
 	}
+}
+
+// unsafeError says why a cluster must not be put under load.
+type unsafeError struct {
+	reasons []string
+	// mayAllow: whoever answers for the cluster may allow it.
+	mayAllow bool
+}
+
+func (e unsafeError) Error() string { return e.explain("say --yes-production") }
+
+// explain the refusal; allow is how it is allowed.
+func (e unsafeError) explain(allow string) string {
+	text := "this cluster must not be put under load: " + strings.Join(e.reasons, "; ")
+	if e.mayAllow {
+		text += ". If you answer for it, " + allow
+	}
+	return text
 }
 
 // validRuns is an error when a scenario has no run that counts.

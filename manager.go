@@ -22,6 +22,7 @@ import (
 	"github.com/warren-mq/warren/internal/apply"
 	"github.com/warren-mq/warren/internal/broker/management"
 	"github.com/warren-mq/warren/internal/desired"
+	"github.com/warren-mq/warren/internal/notify"
 	"github.com/warren-mq/warren/internal/observe"
 )
 
@@ -31,7 +32,7 @@ type managerFlags struct {
 	leaderElection               bool
 	leaderNamespace              string
 	namespaces                   []string
-	image                        string
+	image, ownImage              string
 	poll, brokerTimeout          time.Duration
 	concurrency                  int
 	debug                        bool
@@ -48,7 +49,7 @@ func managerCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "manager",
 		Short: "Run the operator",
-		Long:  "Run the operator: it watches WorkloadClusters and QueuePolicies and keeps RabbitMQ clusters and their policies as they say.",
+		Long:  "Run the operator: it watches WorkloadClusters, QueuePolicies and Benchmarks, keeps RabbitMQ clusters and their policies as they say, and measures them.",
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return runManager(command.Context(), f) },
 	}
@@ -59,6 +60,7 @@ func managerCommand() *cobra.Command {
 	flags.StringVar(&f.leaderNamespace, "leader-election-namespace", "", "namespace of the lease; the pod's own if empty")
 	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces to watch; all if empty")
 	flags.StringVar(&f.image, "rabbitmq-image", "docker.io/library/rabbitmq:{version}-management", "image that a version stands for; {version} is replaced by spec.version")
+	flags.StringVar(&f.ownImage, "image", "", "Warren's own image, which the pods of Benchmarks run; without it no Benchmark runs")
 	flags.DurationVar(&f.poll, "poll-interval", 30*time.Second, "how often brokers are looked at for drift")
 	flags.DurationVar(&f.brokerTimeout, "broker-timeout", 10*time.Second, "how long one call to a broker may take")
 	flags.IntVar(&f.concurrency, "concurrency", 10, "how many objects of a kind are worked on at once")
@@ -112,6 +114,14 @@ func runManager(ctx context.Context, f managerFlags) error {
 	}
 	if err := (&controllers.QueuePolicyReconciler{Options: options}).SetupWithManager(manager); err != nil {
 		return fmt.Errorf("controller of QueuePolicies: %w", err)
+	}
+	gauges, err := controllers.NewBenchmarkMetrics(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	benchmarks := &controllers.BenchmarkReconciler{Options: options, Image: f.ownImage, Channel: notify.New(), Metrics: gauges}
+	if err := benchmarks.SetupWithManager(manager); err != nil {
+		return fmt.Errorf("controller of Benchmarks: %w", err)
 	}
 	return manager.Start(ctx)
 }

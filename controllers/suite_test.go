@@ -111,6 +111,14 @@ func run(m *testing.M) (int, error) {
 	if err := (&controllers.QueuePolicyReconciler{Options: options}).SetupWithManager(manager); err != nil {
 		return 1, err
 	}
+	gauges, err := controllers.NewBenchmarkMetrics(metricsOfTest)
+	if err != nil {
+		return 1, err
+	}
+	benchmarks := &controllers.BenchmarkReconciler{Options: options, Image: "warren:test", Channel: &channel, Metrics: gauges}
+	if err := benchmarks.SetupWithManager(manager); err != nil {
+		return 1, err
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Start(ctx) }()

@@ -113,7 +113,7 @@ func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1a
 	wanted := desired.Build(desired.Input{
 		Cluster: c, Capabilities: resolved.Capabilities, Image: resolved.Image, Tuning: settings, Secrets: secrets,
 	})
-	if err := r.Reader.Unseen(ctx, c, wanted, seen.Live); err != nil {
+	if err := r.Reader.Unseen(ctx, c.Namespace, wanted, seen.Live); err != nil {
 		return nil, nil, err
 	}
 	plan, err := desired.PlanObjects(c, wanted, seen.Live)

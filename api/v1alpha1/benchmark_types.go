@@ -141,8 +141,8 @@ type BenchmarkHistory struct {
 
 // GeneratorSpec is the pods that make the load. They prefer nodes without pods of the cluster.
 type GeneratorSpec struct {
-	// Pods that share the load, each with queues of its own. A scenario uses at most as many as divide its queues among
-	// them evenly and leave each a publisher and a consumer.
+	// Pods that share the load: of N pods each has every N-th publisher, consumer and connection, and the same part of the
+	// rate. They start, and end their phases, together.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8

@@ -5,12 +5,14 @@ package apply
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,14 +39,32 @@ func (w Writer) Objects(ctx context.Context, plan desired.Plan) (changed []strin
 		changed = append(changed, u.GetKind()+" "+u.GetName())
 	}
 	for _, object := range plan.Delete {
-		uid := object.GetUID()
-		err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-		if client.IgnoreNotFound(err) != nil {
-			return changed, fmt.Errorf("delete %s %s: %w", object.GetObjectKind().GroupVersionKind().Kind, object.GetName(), err)
+		if err := w.delete(ctx, object); err != nil {
+			return changed, err
 		}
 		changed = append(changed, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
 	}
 	return changed, nil
+}
+
+// Delete deletes objects; those that are gone are no error.
+func (w Writer) Delete(ctx context.Context, objects ...desired.Object) error {
+	for _, object := range objects {
+		if err := w.delete(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete an object, and what it owns: a Job would leave its pods behind by default.
+func (w Writer) delete(ctx context.Context, object desired.Object) error {
+	uid := object.GetUID()
+	err := w.Client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s %s: %w", object.GetObjectKind().GroupVersionKind().Kind, object.GetName(), err)
+	}
+	return nil
 }
 
 // AddFinalizer puts the finalizer on an object that does not have it. The object's version guards the write, so that
@@ -85,6 +105,29 @@ func (w Writer) PolicyStatus(ctx context.Context, object *v1alpha1.QueuePolicy, 
 	before := object.DeepCopy()
 	object.Status = status
 	return true, w.patchStatus(ctx, object, before)
+}
+
+// BenchmarkStatus writes the status if it differs, and says whether it did.
+func (w Writer) BenchmarkStatus(ctx context.Context, object *v1alpha1.Benchmark, status v1alpha1.BenchmarkStatus) (written bool, err error) {
+	if equality.Semantic.DeepEqual(object.Status, status) {
+		return false, nil
+	}
+	before := object.DeepCopy()
+	object.Status = status
+	return true, w.patchStatus(ctx, object, before)
+}
+
+// handBackManager owns what the pods of a run write.
+const handBackManager = "warren-bench"
+
+// HandBack adds to a ConfigMap that exists: what one pod of a run hands back under keys of its own.
+func (w Writer) HandBack(ctx context.Context, namespace, name string, data map[string]string, binary map[string][]byte) error {
+	patch, err := json.Marshal(map[string]any{"data": data, "binaryData": binary})
+	if err != nil {
+		return err
+	}
+	into := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	return w.Client.Patch(ctx, into, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(handBackManager))
 }
 
 // patchStatus is guarded by the object's version: a leader that lost its lease, or a pass that read a stale cache, may

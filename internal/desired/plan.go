@@ -105,6 +105,9 @@ func taken(c *v1alpha1.WorkloadCluster, o Object) string {
 		v1alpha1.LabelCluster, c.Name, LabelManagedBy, ManagedBy)
 }
 
+// Intent is the object as it is to be applied.
+func Intent(o Object) (map[string]any, error) { return intentOf(o) }
+
 // intentOf is the object as plain data, with a hash of itself, without status and other fields that only a server sets.
 func intentOf(o Object) (map[string]any, error) {
 	intent, err := plain(o)

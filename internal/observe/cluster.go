@@ -48,7 +48,7 @@ func (r Reader) Cluster(ctx context.Context, c *v1alpha1.WorkloadCluster) (Clust
 		&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
 		&corev1.ServiceAccountList{}, &policyv1.PodDisruptionBudgetList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
 	} {
-		if err := r.live(ctx, c, list, out.Live); err != nil {
+		if err := r.live(ctx, c.Namespace, client.MatchingLabels{v1alpha1.LabelCluster: c.Name}, list, out.Live); err != nil {
 			return Cluster{}, err
 		}
 	}
@@ -76,7 +76,7 @@ func (r Reader) identity(ctx context.Context, c *v1alpha1.WorkloadCluster, seen 
 			continue
 		}
 		var secret corev1.Secret
-		found, err := r.direct(ctx, c, name, &secret)
+		found, err := r.direct(ctx, c.Namespace, name, &secret)
 		if err != nil {
 			return desired.Identity{}, err
 		}
@@ -90,17 +90,17 @@ func (r Reader) identity(ctx context.Context, c *v1alpha1.WorkloadCluster, seen 
 }
 
 // direct asks the API server for one object.
-func (r Reader) direct(ctx context.Context, c *v1alpha1.WorkloadCluster, name string, into client.Object) (found bool, err error) {
-	err = r.Direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, into)
+func (r Reader) direct(ctx context.Context, namespace, name string, into client.Object) (found bool, err error) {
+	err = r.Direct.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("get %T %s: %w", into, name, err)
 	}
 	return err == nil, nil
 }
 
-func (r Reader) live(ctx context.Context, c *v1alpha1.WorkloadCluster, list client.ObjectList, into map[desired.Key]desired.Object) error {
-	labels := client.MatchingLabels{v1alpha1.LabelCluster: c.Name}
-	if err := r.Cached.List(ctx, list, client.InNamespace(c.Namespace), labels); err != nil {
+// live adds to into what the informers have with the labels.
+func (r Reader) live(ctx context.Context, namespace string, labels client.MatchingLabels, list client.ObjectList, into map[desired.Key]desired.Object) error {
+	if err := r.Cached.List(ctx, list, client.InNamespace(namespace), labels); err != nil {
 		return fmt.Errorf("list %T: %w", list, err)
 	}
 	gvk, err := apiutil.GVKForObject(list, scheme)
@@ -120,7 +120,7 @@ func (r Reader) live(ctx context.Context, c *v1alpha1.WorkloadCluster, list clie
 func (r Reader) dependents(ctx context.Context, c *v1alpha1.WorkloadCluster, set *appsv1.StatefulSet) (exist, leaving bool, err error) {
 	if set == nil {
 		set = &appsv1.StatefulSet{}
-		found, err := r.direct(ctx, c, desired.StatefulSetName(c.Name), set)
+		found, err := r.direct(ctx, c.Namespace, desired.StatefulSetName(c.Name), set)
 		if err != nil {
 			return false, false, err
 		}
@@ -166,7 +166,7 @@ func (r Reader) DoomedVolumes(ctx context.Context, c *v1alpha1.WorkloadCluster, 
 
 // Unseen adds to live those wanted objects that exist although the informers do not have them: somebody else's, or ours
 // with a label taken off, or just created.
-func (r Reader) Unseen(ctx context.Context, c *v1alpha1.WorkloadCluster, wanted []desired.Object, live map[desired.Key]desired.Object) error {
+func (r Reader) Unseen(ctx context.Context, namespace string, wanted []desired.Object, live map[desired.Key]desired.Object) error {
 	for _, object := range wanted {
 		key := desired.KeyOf(object)
 		if _, seen := live[key]; seen {
@@ -178,7 +178,7 @@ func (r Reader) Unseen(ctx context.Context, c *v1alpha1.WorkloadCluster, wanted 
 			return err
 		}
 		there := empty.(client.Object)
-		found, err := r.direct(ctx, c, key.Name, there)
+		found, err := r.direct(ctx, namespace, key.Name, there)
 		if err != nil {
 			return err
 		}

@@ -133,39 +133,27 @@ func (s *Server) route(word string, names int, method string) handler {
 		}
 		return h
 	}
-	switch word {
-	case "overview", "nodes", "whoami":
-		if names == 0 {
-			return only(map[string]handler{"overview": s.getOverview, "nodes": s.getNodes, "whoami": s.getWhoAmI}[word])
-		}
-	case "vhosts":
-		switch names {
-		case 0:
-			return only(s.listVHosts)
-		case 1:
-			return byMethod(s.getVHost, s.putVHost, s.deleteVHost)
-		}
-	case "users":
-		switch names {
-		case 0:
-			return only(s.listUsers)
-		case 1:
-			return byMethod(s.getUser, s.putUser, s.deleteUser)
-		}
-	case "policies", "operator-policies":
-		switch names {
-		case 0, 1:
-			return only(s.listPolicies)
-		case 2:
-			return byMethod(s.getPolicy, s.putPolicy, s.deletePolicy)
-		}
-	case "queues":
-		switch names {
-		case 0, 1:
-			return only(s.listQueues)
-		case 2:
-			return byMethod(s.getQueue, s.putQueue, s.deleteQueue)
-		}
+	// A list, and what one of it answers that has so many names; fewer names are of the list.
+	found, known := map[string]struct {
+		list, get, put, remove handler
+		names                  int
+	}{
+		"overview":          {list: s.getOverview},
+		"nodes":             {list: s.getNodes},
+		"whoami":            {list: s.getWhoAmI},
+		"vhosts":            {s.listVHosts, s.getVHost, s.putVHost, s.deleteVHost, 1},
+		"users":             {s.listUsers, s.getUser, s.putUser, s.deleteUser, 1},
+		"policies":          {s.listPolicies, s.getPolicy, s.putPolicy, s.deletePolicy, 2},
+		"operator-policies": {s.listPolicies, s.getPolicy, s.putPolicy, s.deletePolicy, 2},
+		"queues":            {s.listQueues, s.getQueue, s.putQueue, s.deleteQueue, 2},
+	}[word]
+	switch {
+	case !known:
+		return nil
+	case names < max(found.names, 1):
+		return only(found.list)
+	case names == found.names:
+		return byMethod(found.get, found.put, found.remove)
 	}
 	return nil
 }

@@ -1,0 +1,41 @@
+package job
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/warren-mq/warren/internal/bench/plan"
+)
+
+// EndingOf a run: what its pods said of themselves, and what Kubernetes says of the Job. made is nil when the run has no
+// plan (any more), job when it is gone; why says then what happened.
+func EndingOf(endings map[int]Ending, made *Plan, job *batchv1.Job, why string) plan.Ending {
+	var out plan.Ending
+	if made == nil {
+		out.Failed = why + ", and nothing was handed back"
+		return out
+	}
+	for pod := range made.Pods {
+		e, said := endings[pod]
+		switch {
+		case !said && out.Failed == "":
+			out.Failed = fmt.Sprintf("generator pod %d did not come to its end", pod)
+			if job != nil {
+				if _, _, message := plan.Ended(job); message != "" {
+					out.Failed += ": " + message
+				}
+			} else {
+				out.Failed += ": " + why
+			}
+		case e.Code == Refused && out.Refused == "":
+			out.Refused = e.Message
+		case e.Code == Failed && out.Failed == "":
+			out.Failed = e.Message
+		}
+	}
+	if out.Refused != "" {
+		out.Failed = "" // the others had nobody to meet
+	}
+	return out
+}
