@@ -14,8 +14,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// handshakeLimit bounds the way from dialling to an open AMQP connection.
-const handshakeLimit = 30 * time.Second
+const (
+	// handshakeLimit bounds the way from dialling to an open AMQP connection.
+	handshakeLimit = 30 * time.Second
+	// sendBuffer of a socket, in bytes.
+	sendBuffer = 256 << 10
+)
 
 // Endpoint is where a broker listens for AMQP, and who asks. Several hosts are taken in turn.
 type Endpoint struct {
@@ -123,6 +127,12 @@ func (e Endpoint) connect(ctx context.Context, address string) (net.Conn, error)
 	c, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		// What waits in the kernel is neither at the broker nor seen by anybody: by default it may be megabytes.
+		if err := tcp.SetWriteBuffer(sendBuffer); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.SetDeadline(time.Now().Add(handshakeLimit)); err != nil {
 		return nil, err

@@ -234,7 +234,7 @@ func (f *fleet) addPublisher(i int, l *link) error {
 	f.watchChannel(ch)
 	queue := i % len(f.queues)
 	p := &publisher{
-		shared: f.shared, id: i, queue: queue, wire: l.wire, rec: f.rec.of(i), window: f.scenario.Publishers.ConfirmWindow,
+		shared: f.shared, id: i, queue: queue, wire: l.wire, amqp: ch, rec: f.rec.of(i), window: f.scenario.Publishers.ConfirmWindow,
 	}
 	for _, size := range f.scenario.Message.Sizes {
 		m := newMessage(number, "", f.queues[queue], true, f.scenario.Message.Persistent, int(size), l.frameMax())

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/warren-mq/warren/internal/bench"
 )
 
@@ -35,6 +37,7 @@ type publisher struct {
 	id       int
 	queue    int
 	wire     *wire
+	amqp     *amqp.Channel // for methods that are not hot
 	rec      *recorder
 	messages []*message // by size, in turn
 	bodies   []int64    // their sizes in bytes

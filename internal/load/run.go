@@ -257,6 +257,9 @@ func (r *run) load(ctx context.Context) error {
 	}
 	err := r.phases(publishing, failed)
 	r.endPublishers(err, cancel)
+	if err == nil || errors.Is(err, errCapped) {
+		r.settleSends()
+	}
 	if err == nil {
 		err = r.Meet(r.outer, StepSent)
 	}
@@ -510,22 +513,66 @@ func (r *run) endPublishers(reason error, cancel context.CancelCauseFunc) {
 	}
 	late := time.AfterFunc(stopLimit, func() { cancel(nil) })
 	defer late.Stop()
-	patience := stopLimit
-	if r.paced() {
-		patience *= 2
-	}
-	cut := time.AfterFunc(patience, func() {
-		r.events.add(bench.EventStopped, "the broker did not read what publishers wrote; their connections were cut")
-		r.fleet.mu.Lock()
-		defer r.fleet.mu.Unlock()
-		r.fleet.closing = true
-		for _, p := range r.publishers {
-			_ = p.wire.Conn.Close()
-		}
-	})
-	defer cut.Stop()
+	ended := make(chan struct{})
+	var watched sync.WaitGroup
+	watched.Go(func() { r.whileItMoves(ended, stopLimit, r.cutPublishers) })
 	r.publishes.Wait()
+	close(ended)
+	watched.Wait()
 	cancel(nil)
+}
+
+// whileItMoves waits until ended is closed, and gives up when nothing has been written or consumed for so long, or after
+// flushLimit. The broker may have to work off much that is in the buffers of sockets.
+func (r *run) whileItMoves(ended <-chan struct{}, idle time.Duration, giveUp func()) {
+	seen, began, moved := int64(-1), time.Now(), time.Now()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-again.C:
+		}
+		now := r.taken.Load() - r.unconfirmed()
+		for _, p := range r.publishers {
+			now += p.wire.sent.Load() + p.wire.received.Load()
+		}
+		if now != seen {
+			seen, moved = now, time.Now()
+		}
+		if time.Since(moved) > idle || time.Since(began) > flushLimit {
+			giveUp()
+			return
+		}
+	}
+}
+
+func (r *run) cutPublishers() {
+	r.events.add(bench.EventStopped, "the broker did not read what publishers wrote; their connections were cut")
+	r.fleet.mu.Lock()
+	defer r.fleet.mu.Unlock()
+	r.fleet.closing = true
+	for _, p := range r.publishers {
+		_ = p.wire.Conn.Close()
+	}
+}
+
+// settleSends waits until the broker has taken what was sent without confirms: it answers a method after all that came before
+// it on the channel.
+func (r *run) settleSends() {
+	if len(r.publishers) == 0 || r.publishers[0].confirms {
+		return
+	}
+	ended := make(chan struct{})
+	var watched, all sync.WaitGroup
+	watched.Go(func() { r.whileItMoves(ended, flushLimit, r.cutPublishers) }) // nothing may be seen to move
+	for _, p := range r.publishers {
+		all.Go(func() { _ = p.amqp.Qos(1, 0, false) })
+	}
+	all.Wait()
+	close(ended)
+	watched.Wait()
 }
 
 func (r *run) paced() bool { return r.rate.Load() > 0 }
