@@ -356,6 +356,7 @@ type teller struct {
 	out      io.Writer
 	terminal bool
 	phase    string
+	silent   string
 }
 
 func newTeller(out io.Writer) *teller {
@@ -365,6 +366,10 @@ func newTeller(out io.Writer) *teller {
 
 func (t *teller) second(s bench.Scenario, run int, p load.Progress) {
 	head := fmt.Sprintf("%s run %d/%d %s", s.Name, run, s.Runs, p.Phase)
+	if p.Silent != "" && p.Silent != t.silent {
+		t.silent = p.Silent
+		fmt.Fprintf(t.out, "no samples of the broker: %s\n", p.Silent)
+	}
 	if !t.terminal {
 		if head != t.phase {
 			fmt.Fprintln(t.out, head)

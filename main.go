@@ -44,6 +44,6 @@ func untilSignalled(args []string) context.Context {
 	if len(args) == 0 || args[0] != "bench" {
 		return ctrl.SetupSignalHandler()
 	}
-	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:govet // for the whole life of the program
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	return ctx
 }

@@ -42,7 +42,11 @@ func (r *run) tickAll(ctx context.Context) {
 		r.phaseMu.Unlock()
 		r.peakHeap = max(r.peakHeap, float64(readSelf().heap))
 		if r.Progress != nil && !ended {
-			r.Progress(Progress{Phase: phase, Second: s, Waiting: r.shared.sent.Load() - r.taken.Load()})
+			p := Progress{Phase: phase, Second: s, Waiting: r.shared.sent.Load() - r.taken.Load()}
+			if complaint := r.silence.Swap(nil); complaint != nil {
+				p.Silent = *complaint
+			}
+			r.Progress(p)
 		}
 		if ended {
 			return
@@ -91,7 +95,7 @@ func (r *run) sample(ctx context.Context) {
 			at := r.clock.now()
 			samples, err := source.Sample(ctx)
 			if err != nil && ctx.Err() == nil {
-				r.silent(err)
+				r.silence.Store(new(err.Error()))
 			}
 			for _, s := range samples {
 				s.AtSeconds = since((at + r.clock.now()) / 2)
@@ -103,14 +107,6 @@ func (r *run) sample(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// silent notes a source that says nothing.
-func (r *run) silent(err error) {
-	if r.silence == nil {
-		r.silence = map[string]int{}
-	}
-	r.silence[err.Error()]++
 }
 
 // heed ends the load when the broker raises an alarm.

@@ -61,6 +61,8 @@ type Progress struct {
 	Second bench.Second
 	// Waiting messages: sent and not consumed.
 	Waiting int64
+	// Silent is why a source of samples said nothing in this second; "" when all did.
+	Silent string
 }
 
 // Source gives the figures of one node, or of several.
@@ -109,7 +111,7 @@ type run struct {
 	throttled             [2]float64
 	peakHeap              float64
 	unacked               int64
-	silence               map[string]int // what sources that say nothing said, and how often
+	silence               atomic.Pointer[string] // why a source said nothing, since the last second
 }
 
 // Do makes one run. The result has what was measured even when there is an error; its queues are deleted in any case.
