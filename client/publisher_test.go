@@ -303,6 +303,38 @@ func TestOneRefusedMessageIsFoundAmongOthers(t *testing.T) {
 	}
 }
 
+// A broker may close a channel over a message with words that do not tell which.
+func TestARefusedMessageIsFoundByHalving(t *testing.T) {
+	b := clienttest.Start(t)
+	declare(t, b, "worker.a")
+	p := newPublisher(t, newRouter(t, b), AutoBatch(), ConfirmWindow(300))
+	var all []*Confirmation
+	b.HoldConfirms()
+	for i := range 300 {
+		m := to("worker.a", fmt.Sprint(i))
+		if i == 222 {
+			m = Message{Exchange: "worker." + strings.Repeat("x", 240), Key: "k"} // the text is cut before its end
+		}
+		all = append(all, async(t, p, m))
+	}
+	b.ReleaseConfirms()
+	if err := p.Flush(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range all {
+		if err := c.Err(); (i == 222) != errors.Is(err, ErrRefused) {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+	if got := unique(bodies(b, "worker.a")); len(got) != 299 {
+		t.Errorf("%d messages", len(got))
+	}
+	// It took some tries, and was not found by its name.
+	if c := b.Counters(); c.Accepted != 1 || c.Published < 350 {
+		t.Errorf("%d connections, %d publishes", c.Accepted, c.Published)
+	}
+}
+
 // Confirms of one channel as a broker may send them: 3 is refused while 1 and 2 are open, then all up to 5 are confirmed.
 func nackInBetween(t *testing.T, b *clienttest.Broker) {
 	t.Helper()

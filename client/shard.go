@@ -22,13 +22,13 @@ type shard struct {
 
 	packer envelope.Packer // the sending goroutine's
 
-	mu       sync.Mutex
-	again    []*Confirmation // was sent, or claimed for sending, on a channel that was lost
-	queue    []*Confirmation // was never sent
-	bytes    int             // of bodies in queue
-	since    time.Time       // when the first of queue came
-	hurried  bool            // do not linger
-	suspects bool            // one of again made the broker close the channel: send one at a time until it is found
+	mu      sync.Mutex
+	again   []*Confirmation // was sent, or claimed for sending, on a channel that was lost
+	queue   []*Confirmation // was never sent
+	bytes   int             // of bodies in queue
+	since   time.Time       // when the first of queue came
+	hurried bool            // do not linger
+	narrow  int             // one of again made the broker close the channel: how many may be unconfirmed at once until it is found; else 0
 }
 
 func (s *shard) push(c *Confirmation) {
@@ -141,8 +141,8 @@ func (s *shard) session(ctx context.Context, ch *link.Channel) {
 	full := s.pipe.p.cfg.window
 	w := newWindow(full)
 	s.mu.Lock()
-	if s.suspects {
-		w.limit = 1
+	if s.narrow > 0 {
+		w.limit = s.narrow
 	}
 	s.mu.Unlock()
 	returns := ch.NotifyReturn(make(chan amqp.Return, full+1))
@@ -156,22 +156,23 @@ func (s *shard) session(ctx context.Context, ch *link.Channel) {
 	<-ch.Lost()
 	w.end()
 	<-confirmed
-	s.keep(w.rest(), unsent, ch.Err(), w.alone())
+	s.keep(w.rest(), unsent, ch.Err(), w.most())
 }
 
 // keep takes over what a lost channel left, in order: what was sent on it and not confirmed, then what had been claimed and
-// was not sent.
-func (s *shard) keep(unknown []sent, unsent []*Confirmation, cause error, alone bool) {
-	// The broker closes a channel (and not the connection) over a message that it cannot take: there is no such exchange, no
-	// permission, it is too large. Which one it was shows when they are sent one at a time.
-	suspects := refused(cause)
+// was not sent. limit is how many could be unconfirmed at once.
+func (s *shard) keep(unknown []sent, unsent []*Confirmation, cause error, limit int) {
+	guilty, narrow := s.blame(unknown, cause, limit)
 	var again []*Confirmation
-	for _, u := range unknown {
+	for i, u := range unknown {
 		for _, c := range u.all() {
-			switch limit := s.pipe.p.cfg.attempts; {
-			case suspects && alone && u.confirmation != nil:
+			if guilty >= 0 && i > guilty {
+				c.sends-- // the broker looked at nothing after it
+			}
+			switch sends := s.pipe.p.cfg.attempts; {
+			case i == guilty:
 				s.finish(c, fmt.Errorf("%w: the broker closed the channel: %w", ErrRefused, cause))
-			case limit > 0 && c.sends >= limit:
+			case sends > 0 && c.sends >= sends:
 				s.finish(c, fmt.Errorf("%w: the channel was lost: %w", ErrUnknown, cause))
 			default:
 				again = append(again, c)
@@ -197,24 +198,30 @@ func (s *shard) keep(unknown []sent, unsent []*Confirmation, cause error, alone 
 		return false
 	})
 	s.again = append(again, s.again...)
-	s.suspects = suspects && !alone && len(s.again) > 0
+	s.narrow = 0
+	if len(s.again) > 0 {
+		s.narrow = narrow
+	}
 	s.mu.Unlock()
 	for _, c := range parted {
 		c.lane.giveBack(c)
 	}
 }
 
-// refused tells whether the broker closed a channel over what was sent on it.
-func refused(cause error) bool {
-	var closed *amqp.Error
-	if !errors.As(cause, &closed) || !closed.Server {
-		return false
+// blame finds the message over which the broker closed the channel; -1 for none. When its words do not tell, fewer are to be
+// unconfirmed at once on the next channel, half of those that may have been it, until only one can have been.
+func (s *shard) blame(unknown []sent, cause error, limit int) (guilty, narrow int) {
+	closed := refusal(cause)
+	if closed == nil || len(unknown) == 0 {
+		return -1, 0
 	}
-	switch closed.Code {
-	case amqp.AccessRefused, amqp.NotFound, amqp.PreconditionFailed, amqp.ContentTooLarge, amqp.NotImplemented:
-		return true
+	if guilty = blamed(closed, unknown); guilty >= 0 {
+		return guilty, 0
 	}
-	return false
+	if limit == 1 && unknown[0].confirmation != nil {
+		return 0, 0
+	}
+	return -1, max(min(limit, len(unknown))/2, 1)
 }
 
 // finish settles a message that the lane counts as on its way.
@@ -274,10 +281,10 @@ func (s *shard) ripe(w *window) ([]*Confirmation, time.Duration) {
 	idle := w.idle()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.suspects {
+	if s.narrow > 0 {
 		if len(s.again) == 0 && idle {
 			// None of them was it.
-			s.suspects = false
+			s.narrow = 0
 			w.widen(cfg.window)
 		} else if len(s.again) == 0 {
 			return nil, time.Hour
@@ -333,7 +340,9 @@ func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sen
 	}
 	u.at = time.Now()
 	exchange, key := u.first().m.target()
-	confirmation, err := ch.PublishWithDeferredConfirm(exchange, key, !s.pipe.p.cfg.unroutable, false, u.message())
+	publishing := u.message()
+	u.bytes = len(publishing.Body)
+	confirmation, err := ch.PublishWithDeferredConfirm(exchange, key, !s.pipe.p.cfg.unroutable, false, publishing)
 	if u.packed != nil {
 		u.packed.Body = nil
 	}

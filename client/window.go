@@ -17,6 +17,7 @@ type sent struct {
 	packed       *amqp.Publishing           // of many
 	confirmation *amqp.DeferredConfirmation // nil when sending failed half-way
 	at           time.Time
+	bytes        int // of the body, as sent
 }
 
 func (s *sent) all() []*Confirmation {
@@ -142,11 +143,11 @@ func (w *window) widen(limit int) {
 	w.limit = limit
 }
 
-// alone tells whether only one message at a time may be unconfirmed.
-func (w *window) alone() bool {
+// most is how many messages may be unconfirmed at once.
+func (w *window) most() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.limit == 1
+	return w.limit
 }
 
 // end tells the confirming goroutine that nothing more comes.
