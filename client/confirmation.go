@@ -15,6 +15,7 @@ type Confirmation struct {
 	seq        uint64 // order in the lane
 	size       int64  // charged bytes
 	body       int    // bytes of the body
+	frame      int    // bytes of the frame with the properties, at most
 	born       time.Time
 	generation *generation
 	finished   []func(error) // of the hooks
@@ -72,7 +73,15 @@ func (c *Confirmation) publish(ctx context.Context) error {
 		return c.Wait(ctx)
 	}
 	c.report(err)
+	c.lane.takenBack(c)
 	return err
+}
+
+// over tells whether the outcome is known.
+func (c *Confirmation) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settled
 }
 
 // take claims the message for sending. It is false when the message was taken back: its outcome is known then.
@@ -103,10 +112,8 @@ func (c *Confirmation) settle(err error, unsent bool) bool {
 		close(c.done)
 	}
 	c.mu.Unlock()
-	if !unsent {
-		// A Confirmation that is kept must not keep the message. One that was taken back may just be looked at.
-		c.m.Body, c.m.Headers = nil, nil
-	}
+	// A Confirmation that is kept must not keep the message. Nobody reads these of one that was not taken.
+	c.m.Body, c.m.Headers = nil, nil
 	c.p.refund(c.size)
 	c.generation.leave()
 	c.finish(err)

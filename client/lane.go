@@ -43,6 +43,7 @@ type lane struct {
 	inflight int // messages that home has and whose outcome is unknown
 	seq      uint64
 	waiting  []*Confirmation
+	waste    int // messages taken back since those were last dropped from waiting
 }
 
 // submit gives a message its place. It is false when the lane was dropped.
@@ -89,6 +90,7 @@ func (l *lane) giveBack(cs ...*Confirmation) {
 		c.release()
 	}
 	l.waiting = append(l.waiting, cs...)
+	l.parted.Store(true) // the route may be what it was again: still nothing may overtake these
 	left := l.release()
 	l.mu.Unlock()
 	if left != nil {
@@ -132,7 +134,8 @@ func (l *lane) update(want *pipe, held bool) (off []*pipe) {
 		}
 	}
 	l.want, l.held = want, held
-	l.parted.Store(held || want != l.home)
+	// What waits already must not be overtaken, also when the route is what it was again.
+	l.parted.Store(held || want != l.home || len(l.waiting) > 0)
 	if l.parted.Load() {
 		unsent := l.home.reclaim(l)
 		for _, c := range unsent {
@@ -146,6 +149,23 @@ func (l *lane) update(want *pipe, held bool) (off []*pipe) {
 	}
 	return off
 }
+
+// takenBack notes that a message ended without being sent. Such are dropped when they are many, so that little is kept
+// beyond what is charged, however long nothing can be sent.
+func (l *lane) takenBack(c *Confirmation) {
+	l.mu.Lock()
+	if l.waste++; wasteful(l.waste, len(l.waiting)) {
+		l.waiting, l.waste = slices.DeleteFunc(l.waiting, (*Confirmation).over), 0
+	}
+	gone := l.home.shard(c).takenBack()
+	l.mu.Unlock()
+	for _, c := range gone {
+		c.lane.settled(1)
+	}
+}
+
+// wasteful tells whether it is time to look for messages that were taken back: seldom enough to cost little for each.
+func wasteful(n, among int) bool { return n >= 64 && 2*n >= among }
 
 // target is where the routes say that messages go.
 func (l *lane) target() *pipe {

@@ -53,19 +53,17 @@ type Message struct {
 // overhead is what a message is charged in memory beyond its body and headers, in bytes: frames, properties, bookkeeping.
 const overhead = 256
 
-// size is what the message is charged against the bound of unconfirmed bytes.
-func (m *Message) size() int64 {
-	n := overhead + len(m.Body)
-	for k, v := range m.Headers {
-		n += len(k) + 16
-		switch v := v.(type) {
-		case string:
-			n += len(v)
-		case []byte:
-			n += len(v)
-		}
+// maxFrame is the largest frame that is asked for, in bytes: link's default. Properties and headers go in one.
+const maxFrame = 128 << 10
+
+// frame is how large the frame of properties and headers is at most, in bytes.
+func (m *Message) frame(headers int) int {
+	const fixed = 64 // the frame itself, what has a fixed length, the lengths of texts, an expiration
+	n := fixed + headers
+	for _, s := range []string{m.ID, m.ContentType, m.ContentEncoding, m.CorrelationID, m.ReplyTo, m.Type, m.AppID} {
+		n += len(s)
 	}
-	return int64(n)
+	return n
 }
 
 // check refuses what can never be published, before anything is buffered.
@@ -133,42 +131,78 @@ func (m *Message) packed() envelope.Message {
 	}
 }
 
-// table makes headers what amqp091-go accepts and sends whole: it would cut an int to 32 bits.
-func table(headers map[string]any) (amqp.Table, error) {
+// table makes headers what amqp091-go accepts and sends whole: it would cut an int to 32 bits. It answers, too, how many bytes
+// they take.
+func table(headers map[string]any) (amqp.Table, int, error) {
 	if len(headers) == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
-	out := make(amqp.Table, len(headers))
-	for k, v := range headers {
-		out[k] = field(v)
+	var f fields
+	out := f.table(headers, 1)
+	err := f.err
+	if err == nil {
+		err = out.Validate()
 	}
-	if err := out.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: headers: %w", ErrInvalid, err)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: headers: %w", ErrInvalid, err)
 	}
-	return out, nil
+	return out, f.size, nil
 }
 
-func field(v any) any {
+// maxDepth is how deep headers may nest; it ends the walk through a table that holds itself.
+const maxDepth = 32
+
+// fields walks through headers.
+type fields struct {
+	size int // in bytes
+	err  error
+}
+
+func (f *fields) table(in map[string]any, depth int) amqp.Table {
+	f.size += 4
+	if depth > maxDepth {
+		f.err = fmt.Errorf("more than %d levels", maxDepth)
+		return nil
+	}
+	out := make(amqp.Table, len(in))
+	for k, v := range in {
+		// The AMQP library would notice when a part of the message has been written.
+		if len(k) > 255 {
+			f.err = fmt.Errorf("a name has %d bytes, AMQP takes 255", len(k))
+		}
+		f.size += 1 + len(k)
+		out[k] = f.value(v, depth)
+	}
+	return out
+}
+
+func (f *fields) value(v any, depth int) any {
+	f.size += 9 // with its type; most values take no more
 	switch v := v.(type) {
 	case int:
 		return int64(v)
 	case uint:
 		return int64(v) //nolint:gosec // AMQP has no larger integer
+	case string:
+		f.size += len(v)
+	case []byte:
+		f.size += len(v)
+	case amqp.Table:
+		return f.table(v, depth+1)
 	case map[string]any:
-		inner := make(amqp.Table, len(v))
-		for k, w := range v {
-			inner[k] = field(w)
-		}
-		return inner
+		return f.table(v, depth+1)
 	case []any:
+		if depth > maxDepth {
+			f.err = fmt.Errorf("more than %d levels", maxDepth)
+			return nil
+		}
 		inner := make([]any, len(v))
 		for i, w := range v {
-			inner[i] = field(w)
+			inner[i] = f.value(w, depth+1)
 		}
 		return inner
-	default:
-		return v
 	}
+	return v
 }
 
 var (

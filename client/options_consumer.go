@@ -85,9 +85,11 @@ func (c *consumerConfig) checkQueue(queue string) error {
 	case c.deadLetterTo != "" && c.byReject:
 		return fmt.Errorf("%w: DeadLetterTo and DeadLetterByReject exclude each other: leave one out", ErrInvalid)
 	}
-	if err := c.args.Validate(); err != nil {
-		return fmt.Errorf("%w: ConsumerArguments: %w", ErrInvalid, err)
+	args, _, err := table(c.args)
+	if err != nil {
+		return fmt.Errorf("ConsumerArguments: %w", err)
 	}
+	c.args = args
 	return nil
 }
 
@@ -265,9 +267,7 @@ func ForClass(class string) ConsumeOption {
 func ConsumerArguments(args map[string]any) ConsumeOption {
 	return consumeOption(func(c *consumerConfig) {
 		c.args = amqp.Table{}
-		for k, v := range maps.All(args) {
-			c.args[k] = field(v)
-		}
+		maps.Copy(c.args, args)
 	})
 }
 

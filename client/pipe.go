@@ -37,13 +37,14 @@ func newPipe(p *Publisher, c *route.Cluster) *pipe {
 var shardSeed = maphash.MakeSeed()
 
 // push hands a message to the channel of its queue, or of its exchange and key. It never blocks: bytes are bounded before.
-func (pi *pipe) push(c *Confirmation) {
-	s := pi.shards[0]
-	if len(pi.shards) > 1 {
-		exchange, key := c.m.target()
-		s = pi.shards[maphash.String(shardSeed, exchange+"\x00"+key)%uint64(len(pi.shards))]
+func (pi *pipe) push(c *Confirmation) { pi.shard(c).push(c) }
+
+func (pi *pipe) shard(c *Confirmation) *shard {
+	if len(pi.shards) == 1 {
+		return pi.shards[0]
 	}
-	s.push(c)
+	exchange, key := c.m.target()
+	return pi.shards[maphash.String(shardSeed, exchange+"\x00"+key)%uint64(len(pi.shards))]
 }
 
 // reclaim takes back what the lane has here and is not being sent, in order.

@@ -23,6 +23,7 @@ type Publisher struct {
 	ctx      context.Context // ends when Close gives up
 	cancel   context.CancelFunc
 	unfollow func()
+	done     chan struct{} // closed when Close has returned
 
 	mu     sync.RWMutex
 	closed bool
@@ -60,6 +61,7 @@ func (r *Router) newPublisher(opts []PublisherOption) (*Publisher, error) {
 	}
 	p := &Publisher{
 		r: r, cfg: cfg, bytes: semaphore.NewWeighted(cfg.bound), lanes: map[laneKey]*lane{}, pipes: map[string]*pipe{},
+		done: make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.current.Store(newGeneration())
@@ -74,6 +76,10 @@ func (p *Publisher) connect(ctx context.Context, queue string) error {
 		return err
 	}
 	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return ErrClosed
+	}
 	pipe := p.pipe(place(to))
 	p.mu.Unlock()
 	ch, err := pipe.conn.Channel(ctx)
@@ -142,12 +148,18 @@ func (p *Publisher) accept(ctx context.Context, m Message, pin *route.Cluster) (
 
 func (p *Publisher) buffer(ctx context.Context, c *Confirmation, pin *route.Cluster) error {
 	p.compress(&c.m)
-	headers, err := table(c.m.Headers)
+	headers, bytes, err := table(c.m.Headers)
 	if err != nil {
 		return err
 	}
-	c.m.Headers, c.body = headers, len(c.m.Body)
-	c.size = c.m.size()
+	c.m.Headers, c.body, c.frame = headers, len(c.m.Body), c.m.frame(bytes)
+	if c.frame > maxFrame {
+		return fmt.Errorf("%w: properties and headers need a frame of %d bytes, AMQP connections have %d", ErrInvalid, c.frame, maxFrame)
+	}
+	c.size = int64(overhead + c.body + bytes)
+	if pin != nil {
+		c.size = min(c.size, p.cfg.bound) // a dead letter is in memory already
+	}
 	if err := p.charge(ctx, c.size); err != nil {
 		return err
 	}
@@ -206,10 +218,6 @@ func (p *Publisher) lane(m *Message, pin *route.Cluster) (*lane, error) {
 	if l != nil && !l.gone() {
 		return l, nil
 	}
-	to, err := key.resolve(p.r.source.Table(), pin)
-	if err != nil {
-		return nil, err
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -217,6 +225,10 @@ func (p *Publisher) lane(m *Message, pin *route.Cluster) (*lane, error) {
 	}
 	if l := p.lanes[key]; l != nil && !l.gone() {
 		return l, nil
+	}
+	to, err := key.resolve(p.r.source.Table(), pin) // with the lock held: reroute finds the lane, or the table is the later one
+	if err != nil {
+		return nil, err
 	}
 	p.sweep()
 	l = &lane{key: key, pinned: pin != nil, packs: p.cfg.pack[m.Queue] || (to.Unpack && p.cfg.auto && m.Queue != "")}
@@ -244,6 +256,21 @@ func (p *Publisher) sweep() {
 	}
 }
 
+// unpin drops the idle lanes of messages that must go to this cluster.
+func (p *Publisher) unpin(from *route.Cluster) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, l := range p.lanes {
+		if key.pin != from.Key() {
+			continue
+		}
+		if home, idle := l.drop(); idle {
+			delete(p.lanes, key)
+			p.unuse(home)
+		}
+	}
+}
+
 // pipe returns the pipe to a cluster. The lock is held.
 func (p *Publisher) pipe(c *route.Cluster) *pipe {
 	if found := p.pipes[c.Key()]; found != nil {
@@ -256,10 +283,20 @@ func (p *Publisher) pipe(c *route.Cluster) *pipe {
 
 // reroute follows a new table. A queue that the table no longer knows keeps its route: losing messages is worse.
 func (p *Publisher) reroute(t *route.Table) {
+	for _, err := range p.follow(t) {
+		p.r.hook(func(h *Hooks) {
+			if h.RouteFailed != nil {
+				h.RouteFailed(fmt.Errorf("%w; its last route stays in force", err))
+			}
+		})
+	}
+}
+
+func (p *Publisher) follow(t *route.Table) (failed []error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return
+		return nil
 	}
 	for _, l := range p.lanes {
 		if l.pinned {
@@ -267,11 +304,7 @@ func (p *Publisher) reroute(t *route.Table) {
 		}
 		to, err := l.key.resolve(t, nil)
 		if err != nil {
-			p.r.hook(func(h *Hooks) {
-				if h.RouteFailed != nil {
-					h.RouteFailed(fmt.Errorf("%w; its last route stays in force", err))
-				}
-			})
+			failed = append(failed, err)
 			continue
 		}
 		// While publishers hold, the place that they wait at stays what it was.
@@ -283,6 +316,7 @@ func (p *Publisher) reroute(t *route.Table) {
 			p.unuse(off)
 		}
 	}
+	return failed
 }
 
 // moved is called, without locks, when a lane has left a pipe.
@@ -347,17 +381,24 @@ func (p *Publisher) Close(ctx context.Context) error {
 	p.closed = true
 	p.mu.Unlock()
 	if again {
-		return nil
+		select {
+		case <-p.done:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("publisher is still being closed: %w", ctx.Err())
+		}
 	}
+	defer close(p.done)
 	p.unfollow()
 	err := p.Flush(ctx)
-	p.cancel()
 	p.mu.RLock()
 	lanes := p.lanes
 	p.mu.RUnlock()
+	// First, so that nothing more reaches a channel's goroutine when that has ended.
 	for _, l := range lanes {
 		l.abandon()
 	}
+	p.cancel()
 	var wg sync.WaitGroup
 	for _, pipe := range p.allPipes() {
 		wg.Go(func() { pipe.close(ctx) })

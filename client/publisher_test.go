@@ -918,13 +918,15 @@ func (m *moving) to(phase string) {
 func TestPublishersFlipWithoutLossOrReorder(t *testing.T) {
 	m := newMoving(t, "worker.a", "worker.b")
 	p := newPublisher(t, m.r, AutoBatch())
-	const n = 6000
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	sent := make([]int, 2)
 	for i, queue := range []string{"worker.a", "worker.b"} {
 		wg.Go(func() {
-			for ; sent[i] < n && !stop.Load(); sent[i]++ {
+			for ; !stop.Load(); sent[i]++ {
+				if sent[i]%20 == 0 {
+					time.Sleep(time.Millisecond)
+				}
 				if _, err := p.PublishAsync(t.Context(), to(queue, fmt.Sprint(sent[i]))); err != nil {
 					t.Error(err)
 					return
@@ -941,6 +943,7 @@ func TestPublishersFlipWithoutLossOrReorder(t *testing.T) {
 	}
 	before := m.old.Counters().Published
 	m.to("Flipped")
+	stop.Store(true)
 	wg.Wait()
 	if err := p.Flush(soon(t)); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ type shard struct {
 	since   time.Time       // when the first of queue came
 	hurried bool            // do not linger
 	narrow  int             // one of again made the broker close the channel: how many may be unconfirmed at once until it is found; else 0
+	waste   int             // messages taken back since those were last dropped
 }
 
 func (s *shard) push(c *Confirmation) {
@@ -62,13 +63,29 @@ func (s *shard) hurry() {
 	s.signal()
 }
 
-func (s *shard) reclaim(l *lane) (out []*Confirmation) {
+func (s *shard) reclaim(l *lane) []*Confirmation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.remove(func(c *Confirmation) bool { return c.lane == l })
+}
+
+// takenBack notes that a message ended without being sent, and now and then removes all such.
+func (s *shard) takenBack() []*Confirmation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waste++; !wasteful(s.waste, len(s.again)+len(s.queue)) {
+		return nil
+	}
+	s.waste = 0
+	return s.remove((*Confirmation).over)
+}
+
+// remove takes out what is not being sent, in order. The lock is held.
+func (s *shard) remove(which func(*Confirmation) bool) (out []*Confirmation) {
 	pick := func(from []*Confirmation) []*Confirmation {
 		kept := make([]*Confirmation, 0, len(from))
 		for _, c := range from {
-			if c.lane == l {
+			if which(c) {
 				out = append(out, c)
 			} else {
 				kept = append(kept, c)
@@ -185,6 +202,9 @@ func (s *shard) keep(unknown []sent, unsent []*Confirmation, cause error, limit 
 				h.Resent(s.pipe.cluster.Name, n)
 			}
 		})
+	}
+	for _, c := range unsent {
+		c.release()
 	}
 	again = append(again, unsent...)
 	var parted []*Confirmation
@@ -307,6 +327,18 @@ func (s *shard) ripe(w *window) ([]*Confirmation, time.Duration) {
 	return batch, 0
 }
 
+// oversize settles a message whose properties are too much for the connection: the broker would end it over that, as often as
+// it was sent.
+func (s *shard) oversize(ch *link.Channel, u *sent) bool {
+	size, most := u.properties(), ch.FrameSize()
+	if most <= 0 || size <= most {
+		return false
+	}
+	s.finish(u.one, fmt.Errorf("%w: properties and headers need a frame of %d bytes, cluster %s takes %d", ErrRefused, size,
+		s.pipe.cluster.Name, most))
+	return true
+}
+
 // transmit publishes one AMQP message and returns what did not fit into it. It is false when the channel is lost or ctx ended
 // and the message was not sent.
 func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sent) (rest []*Confirmation, ok bool) {
@@ -335,6 +367,10 @@ func (s *shard) transmit(ctx context.Context, ch *link.Channel, w *window, u sen
 	}
 	// A pack is made when it goes out, in memory that all share: a whole buffer of packs would take as much again.
 	rest = s.pipe.p.encode(&u, &s.packer)
+	if s.oversize(ch, &u) {
+		w.unreserve()
+		return rest, true
+	}
 	for _, c := range u.all() {
 		c.sends++
 	}

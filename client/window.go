@@ -42,6 +42,14 @@ func (s *sent) message() amqp.Publishing {
 	return s.one.m.publishing()
 }
 
+// properties is how large the frame of the properties is at most, in bytes; packs have few.
+func (s *sent) properties() int {
+	if s.packed != nil {
+		return 0
+	}
+	return s.one.frame
+}
+
 // id that a returned message would have.
 func (s *sent) id() string {
 	if s.packed != nil {

@@ -185,6 +185,9 @@ func (c *Channel) Unblocked() <-chan struct{} {
 // Blocked tells whether the broker has said that it takes no messages for now.
 func (c *Channel) Blocked() bool { return c.session.isBlocked.Load() }
 
+// FrameSize is the largest frame that was agreed on, in bytes; 0 is no bound.
+func (c *Channel) FrameSize() int { return c.session.amqp.Config.FrameSize }
+
 // Drop ends the whole connection at once, for a broker that no longer answers.
 func (c *Channel) Drop() { _ = c.session.raw.abort() }
 
