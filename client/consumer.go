@@ -288,7 +288,7 @@ func (c *Consumer) gone(in *intake) {
 func (c *Consumer) share() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cfg.prefetch / max(len(c.intakes), 1)
+	return max(c.cfg.prefetch/max(len(c.intakes), 1), 1) // 0 is no bound to a broker
 }
 
 // rpc waits for an answer of the broker; when it does not come in time the connection is dropped, which ends the call.

@@ -137,6 +137,10 @@ func (in *intake) prepare(ctx context.Context) error {
 	if in.c.cfg.byReject {
 		return nil
 	}
+	if len(in.graveyard) > 255 {
+		return &forbidden{fmt.Errorf("queue %q for dead letters: %w: its name has more than 255 bytes: name another with DeadLetterTo",
+			in.graveyard, ErrInvalid)}
+	}
 	err := in.declare(ctx, func(ch *link.Channel) error {
 		_, err := ch.QueueDeclarePassive(in.graveyard, true, false, false, false, nil)
 		return err

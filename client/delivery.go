@@ -1,6 +1,7 @@
 package warren
 
 import (
+	"maps"
 	"strconv"
 	"time"
 
@@ -101,9 +102,15 @@ func message(d *amqp.Delivery) Message {
 	if d.Expiration == "" {
 		return m
 	}
-	if ms, err := strconv.ParseInt(d.Expiration, 10, 32); err == nil && ms > 0 {
-		m.Expiration = time.Duration(ms) * time.Millisecond
+	if ms, err := strconv.ParseUint(d.Expiration, 10, 32); err == nil && ms > 0 {
+		m.Expiration = time.Duration(ms) * time.Millisecond //nolint:gosec // 32 bits
 	}
+	return m
+}
+
+// private is the message for a handler, who may change its headers, also when it has been left behind.
+func (m Message) private() Message {
+	m.Headers = maps.Clone(m.Headers)
 	return m
 }
 

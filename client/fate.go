@@ -113,6 +113,10 @@ func (l *load) publish(copies []copied, all func([]Message) []error) (hold time.
 		switch {
 		case err != nil:
 			to.unit.fate = fateRetry
+			if to.unit.attempts >= c.cfg.maxAttempts {
+				// It is not handled any more. To count on would only bring it to the queue's delivery-limit, where it is lost.
+				to.unit.fate = fateReturn
+			}
 			hold = max(hold, c.cfg.delay(to.unit.attempts))
 			c.failed(l.e.in, fmt.Errorf("message %q was not published to %q: %w", to.m.ID, to.m.Queue, err))
 		case to.dead:

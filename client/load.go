@@ -108,7 +108,7 @@ func (l *load) work(ticket chan struct{}) {
 func (l *load) open(u *unit) {
 	c := l.e.in.c
 	whole := u.inner[0]
-	whole.Message, whole.Cluster = message(&u.d), l.e.in.cluster.Name
+	whole.Message, whole.Cluster = message(&u.d).private(), l.e.in.cluster.Name
 	whole.Redelivered, whole.Attempts = u.d.Redelivered, u.attempts
 	if u.attempts >= c.cfg.maxAttempts {
 		whole.verdict, whole.reason = deadLettered, fmt.Errorf("%w: %d times", ErrTooManyAttempts, u.attempts)
@@ -132,7 +132,7 @@ func (l *load) open(u *unit) {
 	for i := range inner {
 		u.packed[i] = unpacked(&whole.Message, &inner[i])
 		d := &deliveries[i]
-		d.Message, d.Cluster, d.Redelivered = u.packed[i], whole.Cluster, whole.Redelivered
+		d.Message, d.Cluster, d.Redelivered = u.packed[i].private(), whole.Cluster, whole.Redelivered
 		d.Attempts = u.attempts + int(max(number(d.Headers[headerAttempts]), 0))
 		u.inner[i] = d
 		c.decompress(d)

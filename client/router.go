@@ -194,6 +194,7 @@ func (r *Router) consumeConn(c *route.Cluster) (*link.Conn, func(context.Context
 			}
 			r.mu.Unlock()
 			if last {
+				r.unsettle(c)
 				err = s.conn.Close(ctx)
 			}
 		})
@@ -272,6 +273,16 @@ func (r *Router) settling() (*Publisher, error) {
 		r.settler = p
 	}
 	return r.settler, nil
+}
+
+// unsettle gives up the connection for dead letters to a cluster that nobody consumes from any more: it may be gone for good.
+func (r *Router) unsettle(c *route.Cluster) {
+	r.settlerMu.Lock()
+	p := r.settler
+	r.settlerMu.Unlock()
+	if p != nil {
+		p.unpin(c)
+	}
 }
 
 // RouteInfo says where a queue is served at the moment.
