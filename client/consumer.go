@@ -118,8 +118,8 @@ func (r *Router) NewConsumer(queue string, h Handler, opts ...ConsumeOption) (*C
 
 // Run consumes until ctx ends or Close is called, and then drains: no more messages are taken, running handlers may finish
 // for DrainTimeout, then their context ends; what was handled is acknowledged and the rest given back. It returns nil when
-// that went well. Before, it returns only an error that trying again cannot help, for instance a missing permission. A queue
-// that does not exist yet is waited for.
+// that went well. Before, it returns only an error that trying again cannot help: there can be no queue for dead letters. A
+// queue that does not exist yet, or that the user may not read, is waited for.
 func (c *Consumer) Run(ctx context.Context) error {
 	if err := c.begin(ctx); err != nil {
 		return err

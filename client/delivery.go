@@ -11,7 +11,7 @@ import (
 )
 
 // Delivery is a message as a handler gets it, with what is to become of it. Message is as it was published; a body that was
-// compressed on its way is not any more.
+// compressed on its way is not any more. Headers may be changed, Body may not: it is what a dead letter is made of.
 //
 // The last verdict on a message counts. Verdicts may be given from any goroutine until the handler returns; later ones are
 // ignored.

@@ -42,8 +42,8 @@ type Hooks struct {
 	// RouteFailed is called when a routes file could not be used; what was read before stays in force.
 	RouteFailed func(error)
 
-	// StartPublish is called before a message is buffered; it may add headers and return a context for the span. done, if
-	// not nil, is called once, with the outcome.
+	// StartPublish is called before a message is buffered; it may set headers (the map is the caller's: copy it) and return a
+	// context for the span. done, if not nil, is called once, with the outcome.
 	StartPublish func(ctx context.Context, m *Message) (context.Context, func(error))
 	// StartBatch is called before a handler; the context that it returns is the handler's. done, if not nil, is called once.
 	StartBatch func(ctx context.Context, b *Batch) (context.Context, func(error))
