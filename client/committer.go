@@ -1,6 +1,11 @@
 package warren
 
-import "time"
+import (
+	"sync"
+	"time"
+
+	"github.com/warren-mq/warren/client/internal/link"
+)
 
 // ackWithin is how long an acknowledgement waits for others to go with it.
 const ackWithin = 5 * time.Millisecond
@@ -29,7 +34,10 @@ func (e *epoch) finish(l *load) {
 		e.dropped(l)
 		return
 	}
-	notify(e.wake)
+	// The worker tells it itself: on a busy machine another goroutine would come to it late, and with it the next messages.
+	if wait := e.committer.work(); wait < time.Hour {
+		notify(e.wake)
+	}
 }
 
 // dropped counts the results of a load that came too late.
@@ -45,32 +53,32 @@ func (e *epoch) dropped(l *load) {
 // committer tells the broker what became of the messages of one channel; nobody else does. Tags of prefix acks only grow: a
 // second ack of the same tag, or one of a tag that was settled by itself, would make the broker close the channel.
 type committer struct {
-	e       *epoch
-	tag     uint64    // last message that may be acknowledged with all before it
-	count   int       // how many of them are not settled; 0 for none
-	since   time.Time // that there are some
-	every   int       // acknowledge at once when so many wait
-	failure error
+	e *epoch
+
+	mu      sync.Mutex // of all below; it is taken before the epoch's
+	tag     uint64     // last message that may be acknowledged with all before it
+	count   int        // how many of them are not settled; 0 for none
+	since   time.Time  // that there are some
+	every   int        // acknowledge at once when so many wait
+	failure error      // nothing more can be told
 }
 
 // commit runs until the channel is lost or the epoch has ended.
 func (e *epoch) commit() {
 	defer close(e.committed)
-	c := &committer{e: e, every: max(e.prefetch/16, 1)}
+	defer e.lose()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for c.failure == nil {
+	for wait := time.Hour; wait >= 0; wait = e.committer.work() {
+		timer.Reset(wait)
 		select {
 		case <-e.wake:
 		case <-timer.C:
 		case <-e.ch.Lost():
-			e.lose()
 			return
 		case <-e.closed:
-			e.lose()
 			return
 		}
-		timer.Reset(c.work())
 	}
 	e.lose()
 	select {
@@ -83,6 +91,7 @@ func (e *epoch) commit() {
 
 // lose ends the epoch for results that are still to come, and counts those that could not be told.
 func (e *epoch) lose() {
+	e.committer.fail(link.ErrClosed)
 	e.mu.Lock()
 	e.over = true
 	left := e.finished
@@ -101,8 +110,22 @@ func (e *epoch) lose() {
 	}
 }
 
-// work tells what has become known, and returns how long the rest may wait.
+// fail ends the telling.
+func (c *committer) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure == nil {
+		c.failure = err
+	}
+}
+
+// work tells what has become known, and returns how long the rest may wait; less than 0 when nothing more can be told.
 func (c *committer) work() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure != nil {
+		return -1
+	}
 	e := c.e
 	e.mu.Lock()
 	batch := e.finished
@@ -115,6 +138,9 @@ func (c *committer) work() time.Duration {
 		e.mu.Unlock()
 		c.advance()
 	}
+	if c.failure != nil {
+		return -1
+	}
 	e.mu.Lock()
 	idle := e.ledger.Len() == 0
 	e.mu.Unlock()
@@ -126,6 +152,9 @@ func (c *committer) work() time.Duration {
 	}
 	if idle {
 		notify(e.idle)
+	}
+	if c.failure != nil {
+		return -1
 	}
 	return time.Hour
 }

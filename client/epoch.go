@@ -34,12 +34,13 @@ const (
 // epoch is the life of one channel on which a queue is consumed. One goroutine receives and makes loads, workers handle them, a
 // third tells the broker. When the channel is lost all of their results are void: tags begin anew on the next one.
 type epoch struct {
-	in       *intake
-	ch       *link.Channel
-	prefetch int
-	careful  bool
-	ctx      context.Context // of handlers
-	cancel   context.CancelFunc
+	in        *intake
+	ch        *link.Channel
+	committer *committer
+	prefetch  int
+	careful   bool
+	ctx       context.Context // of handlers
+	cancel    context.CancelFunc
 
 	// The receiving goroutine alone touches these.
 	tag        string
@@ -80,6 +81,7 @@ func newEpoch(in *intake, ch *link.Channel, prefetch int, careful bool) *epoch {
 		ledger: ring.New[*load](2*prefetch + 1),
 	}
 	e.ctx, e.cancel = context.WithCancel(in.c.soft)
+	e.committer = &committer{e: e, every: max(prefetch/16, 1)}
 	return e
 }
 

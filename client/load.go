@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -76,10 +77,7 @@ type outcome struct {
 
 // work handles a load and sees to it that each of its messages gets its fate.
 func (l *load) work(ticket chan struct{}) {
-	defer l.e.in.c.wg.Done()
-	j := &job{
-		e: l.e, done: make(chan struct{}), again: make(chan struct{}, 1), messages: make([]*Delivery, 0, len(l.units)),
-	}
+	j := &job{e: l.e, load: l, messages: make([]*Delivery, 0, len(l.units))}
 	// One piece of memory for all that came by itself: whoever keeps a delivery keeps its batch anyway.
 	whole, inner := make([]Delivery, len(l.units)), make([]*Delivery, len(l.units))
 	for i, u := range l.units {
@@ -94,14 +92,9 @@ func (l *load) work(ticket chan struct{}) {
 		}
 	}
 	j.out = make([]outcome, len(j.messages))
-	if len(j.messages) > 0 {
-		go j.run(ticket)
-		j.wait()
-	} else {
-		l.e.in.c.gate.leave(ticket)
-	}
-	l.conclude(j.out)
-	l.e.finish(l)
+	j.watch()
+	defer j.end(errNoReturn, retried) // also when the handler ends its goroutine
+	j.run(ticket)
 }
 
 // open makes deliveries of an AMQP message. What cannot be opened, or was delivered too often, is dead before it is handled.
@@ -159,9 +152,11 @@ func (c *Consumer) decompress(d *Delivery) {
 // job is the run of a handler over the messages of a load, in batches.
 type job struct {
 	e        *epoch
+	load     *load
 	messages []*Delivery
-	done     chan struct{}
-	again    chan struct{} // the messages are handled one by one, in a time of its own
+	timer    *time.Timer // ends the wait for the handler
+	closes   func() bool // takes back the end with the consumer
+	ended    atomic.Bool
 
 	mu   sync.Mutex
 	over bool // what comes is too late
@@ -170,7 +165,6 @@ type job struct {
 
 // run calls the handler. It frees the worker when that has returned, however long it takes.
 func (j *job) run(ticket chan struct{}) {
-	defer close(j.done)
 	defer j.e.in.c.gate.leave(ticket)
 	ctx, cancel := context.WithTimeout(j.e.ctx, j.e.in.c.cfg.handlerTimeout)
 	defer cancel()
@@ -183,27 +177,30 @@ func (j *job) run(ticket chan struct{}) {
 	}
 }
 
-// wait for the handler, but not longer than it may take.
-func (j *job) wait() {
+// watch ends the job without its handler when that takes too long, or the consumer waits for it no longer.
+func (j *job) watch() {
 	c := j.e.in.c
-	patience := c.cfg.handlerTimeout + c.cfg.grace()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
-		select {
-		case <-j.done:
-			j.abandon(errNoReturn, retried)
-			return
-		case <-j.again:
-			timer.Reset(patience)
-		case <-timer.C:
-			j.abandon(fmt.Errorf("%w: HandlerTimeout is %s", errTooSlow, c.cfg.handlerTimeout), retried)
-			return
-		case <-c.abandoned.Done():
-			j.abandon(errors.New("the consumer was closed"), givenBack)
-			return
-		}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.timer = time.AfterFunc(c.cfg.handlerTimeout+c.cfg.grace(), func() {
+		j.end(fmt.Errorf("%w: HandlerTimeout is %s", errTooSlow, c.cfg.handlerTimeout), retried)
+	})
+	j.closes = context.AfterFunc(c.abandoned, func() { j.end(errors.New("the consumer was closed"), givenBack) })
+}
+
+// end hands the load in, once: by the worker when the handler has returned, or earlier by what watches it.
+func (j *job) end(err error, v verdict) {
+	if !j.ended.CompareAndSwap(false, true) {
+		return
 	}
+	defer j.e.in.c.wg.Done()
+	j.mu.Lock()
+	j.timer.Stop()
+	j.closes()
+	j.mu.Unlock()
+	j.abandon(err, v)
+	j.load.conclude(j.out)
+	j.e.finish(j.load)
 }
 
 // abandon decides on all messages that the handler has no result for. What it says later does not count.
@@ -269,7 +266,7 @@ func (j *job) batch(ctx context.Context, from, to int) {
 // single finds the message that makes the handler panic: it does so alone.
 func (j *job) single(messages []*Delivery, which []int, out []outcome) {
 	c := j.e.in.c
-	notify(j.again)
+	j.timer.Reset(c.cfg.handlerTimeout + c.cfg.grace()) // in a time of its own
 	ctx, cancel := context.WithTimeout(j.e.ctx, c.cfg.handlerTimeout)
 	defer cancel()
 	for _, i := range which {

@@ -206,6 +206,7 @@ func (r *Router) consumeConn(c *route.Cluster) (*link.Conn, func(context.Context
 func (r *Router) newConn(c *route.Cluster, use string) *link.Conn {
 	cfg := r.cfg.link
 	cfg.Target = target{c}
+	cfg.Direct = use == "consume" // acknowledgements
 	cfg.Name = r.cfg.name + " (" + use + ")"
 	event := func(pick func(*Hooks) func(ConnectionEvent), e ConnectionEvent) {
 		e.Cluster, e.Use = c.Name, use

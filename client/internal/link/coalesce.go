@@ -21,6 +21,7 @@ const (
 type gathered struct {
 	net.Conn
 	timeout time.Duration // a write to the socket that takes longer fails, unless held
+	direct  bool          // what finds the socket idle is written at once, by the caller
 
 	mu      sync.Mutex
 	space   sync.Cond // there is room, or an end
@@ -33,8 +34,8 @@ type gathered struct {
 	done    chan struct{} // the goroutine has ended
 }
 
-func gather(c net.Conn, timeout time.Duration) *gathered {
-	g := &gathered{Conn: c, timeout: timeout, done: make(chan struct{})}
+func gather(c net.Conn, timeout time.Duration, direct bool) *gathered {
+	g := &gathered{Conn: c, timeout: timeout, direct: direct, done: make(chan struct{})}
 	g.space.L, g.work.L = &g.mu, &g.mu
 	go g.flush()
 	return g
@@ -50,11 +51,32 @@ func (g *gathered) Write(p []byte) (int, error) {
 	if g.err != nil {
 		return 0, g.err
 	}
-	if len(g.buf) == 0 {
+	if g.direct && !g.writing && len(g.buf) == 0 {
+		return g.at(p)
+	}
+	if len(g.buf) == 0 && !g.writing {
 		g.work.Signal()
 	}
 	g.buf = append(g.buf, p...)
 	return len(p), nil
+}
+
+// at writes p to the idle socket. What others write meanwhile is gathered. The lock is held, and free during the write.
+func (g *gathered) at(p []byte) (int, error) {
+	g.writing = true
+	g.deadline()
+	g.mu.Unlock()
+	n, err := g.Conn.Write(p)
+	g.mu.Lock()
+	g.writing = false
+	if err != nil {
+		g.fail(err)
+		_ = g.Conn.Close()
+	}
+	if len(g.buf) > 0 {
+		g.work.Signal()
+	}
+	return n, err
 }
 
 func (g *gathered) flush() {
@@ -62,7 +84,7 @@ func (g *gathered) flush() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for {
-		for len(g.buf) == 0 && g.err == nil {
+		for (len(g.buf) == 0 || g.writing) && g.err == nil {
 			g.work.Wait()
 		}
 		if g.err != nil {

@@ -46,7 +46,7 @@ func write(t *testing.T, w io.Writer, text string) {
 func TestWhatPilesUpGoesOutTogether(t *testing.T) {
 	s, far := newSocket()
 	defer far.Close()
-	g := gather(s, 0)
+	g := gather(s, 0, false)
 	write(t, g, "a")
 	if got := string(<-s.started); got != "a" {
 		t.Fatalf("the first write waited for company: %q", got)
@@ -67,7 +67,7 @@ func TestWhatPilesUpGoesOutTogether(t *testing.T) {
 func TestWritesWaitWhenTheSocketIsSlow(t *testing.T) {
 	s, far := newSocket()
 	defer far.Close()
-	g := gather(s, 0)
+	g := gather(s, 0, false)
 	write(t, g, "a")
 	<-s.started
 	write(t, g, string(make([]byte, bufferBound))) // an empty buffer takes any one write
@@ -94,7 +94,7 @@ func TestWritesWaitWhenTheSocketIsSlow(t *testing.T) {
 
 func TestAnErrorOfTheSocketIsKept(t *testing.T) {
 	s, far := newSocket()
-	g := gather(s, 0)
+	g := gather(s, 0, false)
 	broken := errors.New("broken")
 	write(t, g, "a")
 	<-s.started
@@ -112,7 +112,7 @@ func TestAnErrorOfTheSocketIsKept(t *testing.T) {
 func TestAbortEndsAWriteThatWaits(t *testing.T) {
 	near, far := net.Pipe() // nobody reads
 	defer far.Close()
-	g := gather(near, 0)
+	g := gather(near, 0, false)
 	write(t, g, "a")
 	write(t, g, string(make([]byte, bufferBound)))
 	done := make(chan error)
@@ -132,7 +132,7 @@ func TestAbortEndsAWriteThatWaits(t *testing.T) {
 func TestAWriteThatTakesTooLongFails(t *testing.T) {
 	near, far := net.Pipe() // nobody reads
 	defer far.Close()
-	g := gather(near, time.Millisecond)
+	g := gather(near, time.Millisecond, false)
 	write(t, g, "a")
 	<-g.done
 	if _, err := g.Write([]byte("b")); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -142,7 +142,7 @@ func TestAWriteThatTakesTooLongFails(t *testing.T) {
 
 func TestABlockedBrokerHasAllTheTime(t *testing.T) {
 	near, far := net.Pipe()
-	g := gather(near, 50*time.Millisecond)
+	g := gather(near, 50*time.Millisecond, false)
 	g.hold(true)
 	write(t, g, "a")
 	select {
@@ -172,7 +172,7 @@ func TestABlockedBrokerHasAllTheTime(t *testing.T) {
 
 func TestCloseLetsTheLastWordsOut(t *testing.T) {
 	near, far := net.Pipe()
-	g := gather(near, 0)
+	g := gather(near, 0, false)
 	write(t, g, "last words")
 	heard := make(chan string)
 	go func() {
@@ -185,4 +185,46 @@ func TestCloseLetsTheLastWordsOut(t *testing.T) {
 	if got := <-heard; got != "last words" {
 		t.Errorf("got %q", got)
 	}
+}
+
+func TestWithDirectWritesAnIdleSocketIsWrittenToAtOnce(t *testing.T) {
+	s, far := newSocket()
+	defer far.Close()
+	g := gather(s, 0, true)
+	done := make(chan error, 1)
+	go func() {
+		_, err := g.Write([]byte("a"))
+		done <- err
+	}()
+	<-s.started
+	select {
+	case <-done:
+		t.Error("the caller did not write itself")
+	default:
+	}
+	write(t, g, "b") // gathered, by the other goroutine
+	write(t, g, "c")
+	s.proceed <- nil
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := string(<-s.started); got != "bc" {
+		t.Errorf("got %q", got)
+	}
+	s.proceed <- nil
+	g.drain(time.Second)
+	go func() {
+		_, err := g.Write([]byte("d"))
+		done <- err
+	}()
+	<-s.started
+	broken := errors.New("broken")
+	s.proceed <- broken
+	if err := <-done; !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := g.Write([]byte("e")); !errors.Is(err, broken) {
+		t.Errorf("afterwards: %v", err)
+	}
+	_ = g.Close()
 }

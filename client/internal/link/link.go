@@ -46,6 +46,9 @@ type Config struct {
 	MinBackoff, MaxBackoff time.Duration
 	// FrameSize that is asked for, in bytes: 128 KiB.
 	FrameSize int
+	// Direct has writes that find the socket idle done by the caller: for few and small ones, which must not wait for
+	// another goroutine.
+	Direct bool
 	// Limiter of dials: Process.
 	Limiter *Limiter
 	// Dial replaces net.Dialer.
@@ -255,7 +258,7 @@ func (c *Conn) dial(host string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := gather(tcp, c.cfg.WriteTimeout)
+	raw := gather(tcp, c.cfg.WriteTimeout, c.cfg.Direct)
 	// The AMQP handshake knows no context: what ends it is the end of the connection.
 	stop := context.AfterFunc(ctx, func() { _ = raw.abort() })
 	defer stop()
