@@ -108,13 +108,13 @@ func (c *Confirmation) settle(err error, unsent bool) bool {
 		return false
 	}
 	c.settled, c.err = true, err
+	c.p.refund(c.size) // who knows the outcome may publish as much again
 	if c.done != nil {
 		close(c.done)
 	}
 	c.mu.Unlock()
 	// A Confirmation that is kept must not keep the message. Nobody reads these of one that was not taken.
 	c.m.Body, c.m.Headers = nil, nil
-	c.p.refund(c.size)
 	c.generation.leave()
 	c.finish(err)
 	return true

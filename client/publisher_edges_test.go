@@ -245,3 +245,14 @@ func TestIntegersInTablesAreSentWhole(t *testing.T) {
 		t.Errorf("%T", got)
 	}
 }
+
+func TestWhatIsConfirmedIsNotCharged(t *testing.T) {
+	b := clienttest.Start(t)
+	declare(t, b, "worker.a")
+	p := newPublisher(t, newRouter(t, b), FailWhenFull(), BufferBytes(300), BatchMaxBytes(1))
+	for i := range 3000 {
+		if err := p.Publish(soon(t), to("worker.a", "x")); err != nil {
+			t.Fatalf("message %d, alone: %v", i, err)
+		}
+	}
+}
