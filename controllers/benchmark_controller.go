@@ -227,7 +227,8 @@ func (r *BenchmarkReconciler) cleanUp(ctx context.Context, seen observe.Benchmar
 	return nil
 }
 
-// notify makes one attempt to tell the channel, if one is due. It takes no longer than a post may.
+// notify makes one attempt to tell the channel, if one is due. It takes no longer than a post may. What keeps it from the
+// attempt is no failure: the next pass is soon.
 func (r *BenchmarkReconciler) notify(ctx context.Context, b *v1alpha1.Benchmark) *v1alpha1.RunNotification {
 	if b.Spec.Notify == nil || b.Status.LastRun == nil {
 		return nil
@@ -235,6 +236,10 @@ func (r *BenchmarkReconciler) notify(ctx context.Context, b *v1alpha1.Benchmark)
 	pending := b.Status.LastRun.Notification
 	at, due := plan.TellAt(pending)
 	if !due || at.After(r.Now()) {
+		return nil
+	}
+	// A pass that read an older status would tell it again, and could not record that it did.
+	if newest, err := r.Reader.Newest(ctx, b); err != nil || !newest {
 		return nil
 	}
 	fault := ""

@@ -272,7 +272,7 @@ func TestBenchmarkFindsARegression(t *testing.T) {
 	alike := plan.TenantName(strings.Repeat("0", 32))
 	must(t, guest.PutDescribedVHost(t.Context(), broker.VHost{Name: alike})) // a user's: it has not the tag
 	server.AddQueue(broker.Queue{VHost: "/", Name: "bench-report"})
-	const address = "https://hooks.example/T0KEN-regression"
+	address := "https://hooks.example/T0KEN-" + c.Namespace
 	must(t, kube.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "channel"}, StringData: map[string]string{"url": address},
 	}))

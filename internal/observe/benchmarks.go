@@ -172,6 +172,13 @@ func (r Reader) History(ctx context.Context, b *v1alpha1.Benchmark, live map[des
 	return out, nil
 }
 
+// Newest tells whether b is as the API server has it now. What cannot be taken back is not done on an older one.
+func (r Reader) Newest(ctx context.Context, b *v1alpha1.Benchmark) (bool, error) {
+	var now v1alpha1.Benchmark
+	found, err := r.direct(ctx, b.Namespace, b.Name, &now)
+	return found && now.ResourceVersion == b.ResourceVersion, err
+}
+
 // Secret reads a value of a Secret that is not Warren's. The error does not hold it.
 func (r Reader) Secret(ctx context.Context, namespace string, ref v1alpha1.SecretKeyReference) (string, error) {
 	var secret corev1.Secret
