@@ -23,7 +23,8 @@ type Message struct {
 	Exchange string
 	// Key is the routing key for Exchange.
 	Key string
-	// Class of work that serves the queue or exchange; empty for the one that the routes tell.
+	// Class of work that serves the queue or exchange; empty for the one that the routes tell. The order of what goes to one
+	// queue is kept when all of it has the same Class, or none has one.
 	Class string
 
 	// ID identifies the message for good: it is the AMQP message-id, kept over every retry, so that a consumer can tell a
@@ -111,7 +112,8 @@ func (m *Message) publishing() amqp.Publishing {
 		Body:            m.Body,
 	}
 	if m.Expiration > 0 {
-		p.Expiration = strconv.FormatInt(m.Expiration.Milliseconds(), 10)
+		// A part of a millisecond is not none, which would expire at once.
+		p.Expiration = strconv.FormatInt(int64((m.Expiration+time.Millisecond-1)/time.Millisecond), 10)
 	}
 	return p
 }

@@ -22,6 +22,7 @@ type routerConfig struct {
 	name    string
 	hooks   []Hooks
 	link    link.Config
+	err     error // of options
 }
 
 func newRouterConfig(opts []RouterOption) routerConfig {
@@ -54,12 +55,22 @@ func Heartbeat(d time.Duration) RouterOption {
 // Reconnect bounds the wait between two tries to connect: it is drawn at random (full jitter) below a ceiling that doubles from
 // low to high. By default from 100 ms to 30 s.
 func Reconnect(low, high time.Duration) RouterOption {
-	return routerOption(func(c *routerConfig) { c.link.MinBackoff, c.link.MaxBackoff = low, high })
+	return routerOption(func(c *routerConfig) {
+		c.link.MinBackoff, c.link.MaxBackoff = low, high
+		if low <= 0 || high < low {
+			c.err = fmt.Errorf("%w: Reconnect(%s, %s): want 0 < low <= high", ErrInvalid, low, high)
+		}
+	})
 }
 
 // DialLimit replaces the limit of dials that all routers of the process share (10 a second, 10 at once) by one of its own.
 func DialLimit(perSecond float64, burst int) RouterOption {
-	return routerOption(func(c *routerConfig) { c.link.Limiter = link.NewLimiter(perSecond, burst) })
+	return routerOption(func(c *routerConfig) {
+		c.link.Limiter = link.NewLimiter(perSecond, burst)
+		if perSecond <= 0 || burst < 1 {
+			c.err = fmt.Errorf("%w: DialLimit(%g, %d): at least one dial must be allowed", ErrInvalid, perSecond, burst)
+		}
+	})
 }
 
 // PublisherOption is given to Router.Publisher.

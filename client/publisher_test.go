@@ -715,6 +715,14 @@ func TestAPackThatIsFullForItsReadersIsFollowedByAnother(t *testing.T) {
 	}
 }
 
+func TestOptionsOfARouterThatCannotWorkAreRefused(t *testing.T) {
+	for _, o := range []RouterOption{Reconnect(0, time.Second), Reconnect(time.Second, time.Millisecond), DialLimit(0, 1), DialLimit(1, 0)} {
+		if _, err := FromEnv(Environ([]string{"RMQ_WORKER_HOSTS=a"}), o); !errors.Is(err, ErrInvalid) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 func TestPackNeedsAutoBatch(t *testing.T) {
 	b := clienttest.Start(t)
 	if _, err := newRouter(t, b).Publisher(soon(t), Pack("worker.a")); !errors.Is(err, ErrInvalid) {
@@ -753,7 +761,7 @@ func TestPropertiesArriveAsTheyWere(t *testing.T) {
 	kept := maps.Clone(headers)
 	m := Message{
 		Queue: "worker.a", ID: "id", Headers: headers, ContentType: "text/plain", CorrelationID: "c", ReplyTo: "r", Type: "t", AppID: "a",
-		Timestamp: time.Unix(1700000000, 0), Priority: 3, Expiration: 90 * time.Second, Transient: true,
+		Timestamp: time.Unix(1700000000, 0), Priority: 3, Expiration: 90*time.Second - time.Microsecond, Transient: true,
 	}
 	if err := p.Publish(soon(t), m); err != nil {
 		t.Fatal(err)

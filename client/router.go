@@ -43,6 +43,9 @@ type member interface{ Close(context.Context) error }
 // the place in the file that is wrong, never a password.
 func FromEnv(opts ...RouterOption) (*Router, error) {
 	cfg := newRouterConfig(opts)
+	if cfg.err != nil {
+		return nil, cfg.err
+	}
 	source, err := route.FromEnv(cfg.environ)
 	if err != nil {
 		return nil, err
