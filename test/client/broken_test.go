@@ -35,12 +35,16 @@ func TestBrokerIsKilled(t *testing.T) {
 	onBoth(t, [2]string{classic, quorum}, func(t *testing.T, b *brokers.Broker, kind string) {
 		s := newStage(t, b, kind, settings{})
 		s.run(func() {
+			s.subscribed()
+			s.admin().stored(t)
 			for range times(1, 2) {
 				connected := s.events.get("connected publish")
 				s.events.await(t, "connected publish", max(connected, connections), patience)
+				began := time.Now()
 				if err := b.Kill(); err != nil {
 					t.Fatal(err)
 				}
+				t.Logf("killed between %s and %s", began.Format("15:04:05.000"), time.Now().Format("15:04:05.000"))
 				s.events.await(t, "dial failed", 1, patience)
 				if err := b.Restart(); err != nil {
 					t.Fatal(err)

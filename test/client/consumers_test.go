@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,6 +58,19 @@ func (s *stage) settled() {
 	for _, c := range s.consumers {
 		for c.Consumer != nil && unacked(c) > 0 && ctx.Err() == nil {
 			time.Sleep(10 * time.Millisecond) // acknowledgements are no event
+		}
+	}
+}
+
+// subscribed waits until consumers have what they need on the broker.
+func (s *stage) subscribed() {
+	s.t.Helper()
+	for _, c := range s.consumers {
+		for end := time.Now().Add(patience); c.Consumer != nil && time.Now().Before(end); {
+			if !slices.ContainsFunc(c.Stats().Clusters, func(c warren.ClusterStats) bool { return !c.Connected }) {
+				break
+			}
+			time.Sleep(10 * time.Millisecond) // no hook tells of it
 		}
 	}
 }
@@ -148,7 +162,7 @@ func TestUnackedMessagesComeBackWhenTheirConsumerEnds(t *testing.T) {
 	onBoth(t, [2]string{classic, quorum}, func(t *testing.T, b *brokers.Broker, kind string) {
 		s := newStage(t, b, kind, settings{})
 		const count, prefetch = 50, 20
-		s.publish(count, way{s.publisher(), s.first, group, 4000}).finish()
+		s.publish(count, way{s.publisher(), s.first, group, 4000, "plain, in groups"}).finish()
 		release := make(chan struct{})
 		hung := make(chan struct{}, count)
 		c := s.consume(s.first, func(context.Context, *warren.Batch) error {

@@ -157,6 +157,8 @@ func TestOldBrokerDiesInTheMidstOfAMove(t *testing.T) {
 				f.s.confirmsGoOn(200)
 				f.phase(t, "Watching")
 				f.s.confirmsGoOn(200)
+				f.s.subscribed()
+				f.s.admin().stored(t)
 				f.phase(t, "Held")
 				if err := f.from.Kill(); err != nil {
 					t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	warren "github.com/warren-mq/warren/client"
 )
@@ -68,9 +69,11 @@ type ledger struct {
 
 // track is all of one publishing goroutine, whose messages go to one queue.
 type track struct {
-	said []outcome
-	seen []uint16
-	top  map[string]int
+	label string
+	told  []time.Time // when it was said
+	said  []outcome
+	seen  []uint16
+	top   map[string]int
 }
 
 // late is a message that came first after a later one of its publisher.
@@ -78,11 +81,11 @@ type late struct{ publisher, seq, after int }
 
 func newLedger() *ledger { return &ledger{changed: make(chan struct{}), from: map[string]int{}} }
 
-// publisher opens a track.
-func (l *ledger) publisher() int {
+// publisher opens a track, which the label describes in messages.
+func (l *ledger) publisher(label string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tracks = append(l.tracks, &track{top: map[string]int{}})
+	l.tracks = append(l.tracks, &track{label: label, top: map[string]int{}})
 	return len(l.tracks) - 1
 }
 
@@ -91,7 +94,7 @@ func (l *ledger) accept(publisher int) (seq int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.tracks[publisher]
-	t.said, t.seen = append(t.said, pending), append(t.seen, 0)
+	t.said, t.seen, t.told = append(t.said, pending), append(t.seen, 0), append(t.told, time.Time{})
 	l.open++
 	return len(t.said) - 1
 }
@@ -105,7 +108,7 @@ func (l *ledger) settle(publisher, seq int, err error) {
 		l.fault("message %d/%d has a second outcome: %v", publisher, seq, err)
 		return
 	}
-	t.said[seq] = is
+	t.said[seq], t.told[seq] = is, time.Now()
 	l.open--
 	switch {
 	case is == confirmed && t.seen[seq] == 0:
@@ -232,7 +235,8 @@ func (l *ledger) firstMissing() string {
 	for p, t := range l.tracks {
 		for seq, said := range t.said {
 			if (said == confirmed && t.seen[seq] == 0 || said == pending) && len(out) < 8 {
-				out = append(out, fmt.Sprintf("%d/%d (%s, of %d)", p, seq, outcomeNames[said], len(t.said)))
+				out = append(out, fmt.Sprintf("%d/%d (%s at %s, of %d; %s)", p, seq, outcomeNames[said],
+					t.told[seq].Format("15:04:05.000"), len(t.said), t.label))
 			}
 		}
 	}

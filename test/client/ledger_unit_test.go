@@ -83,7 +83,7 @@ func TestLedger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger()
-			c.do(l, l.publisher())
+			c.do(l, l.publisher("one"))
 			if err := l.complete(over); (c.lost == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.lost) {
 				t.Errorf("complete: %v, want %q", err, c.lost)
 			}

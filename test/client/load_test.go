@@ -5,6 +5,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,12 @@ type way struct {
 	publisher *warren.Publisher
 	queue     string
 	how       how
-	size      int // of bodies
+	size      int    // of bodies
+	what      string // for messages
+}
+
+func (w way) String() string {
+	return fmt.Sprintf("%s, to %s, bodies of %d", w.what, w.queue, w.size)
 }
 
 type how int
@@ -54,9 +60,11 @@ func (s *stage) everyWay() []way {
 	packed := s.publisher(warren.AutoBatch(), warren.Pack(s.first, s.second), warren.Compress(warren.Zstd, 1<<10))
 	once := s.publisher(warren.MaxSends(1))
 	return []way{
-		{plain, s.first, async, 100}, {plain, s.first, group, 100}, {auto, s.first, async, 1500}, {auto, s.first, sync1, 100},
-		{packed, s.first, async, 100}, {auto, s.second, async, 100}, {packed, s.second, async, 300}, {packed, s.second, group, 100},
-		{once, s.first, async, 100}, {once, s.second, group, 100},
+		{plain, s.first, async, 100, "plain, async"}, {plain, s.first, group, 100, "plain, in groups"},
+		{auto, s.first, async, 1500, "gathered, async"}, {auto, s.first, sync1, 100, "gathered, one by one"},
+		{packed, s.first, async, 100, "packed, async"}, {auto, s.second, async, 100, "gathered, async"},
+		{packed, s.second, async, 300, "packed, async"}, {packed, s.second, group, 100, "packed, in groups"},
+		{once, s.first, async, 100, "once, async"}, {once, s.second, group, 100, "once, in groups"},
 	}
 }
 
@@ -109,7 +117,7 @@ func (l *load) more(n int) bool {
 }
 
 func (l *load) run(w way) {
-	id := l.s.ledger.publisher()
+	id := l.s.ledger.publisher(w.String())
 	switch w.how {
 	case async:
 		l.async(w, id)

@@ -32,7 +32,7 @@ func TestFullQueueRefuses(t *testing.T) {
 			ways = append(ways, w)
 		}
 		packed := s.publisher(warren.AutoBatch(), warren.Pack(small))
-		ways = append(ways, way{packed, small, async, 100}, way{packed, s.first, async, 100})
+		ways = append(ways, way{packed, small, async, 100, "packed, async"}, way{packed, s.first, async, 100, "packed, async"})
 		s.publish(share(), ways...).finish()
 		sum := s.ledger.sums()
 		if sum.said[nacked] == 0 || sum.said[confirmed]+sum.said[nacked] != sum.accepted {
@@ -58,7 +58,7 @@ func TestNothingTakesTheMessage(t *testing.T) {
 		s.run(func() {
 			lenient := s.publisher(warren.AllowUnroutable())
 			publishers := []*warren.Publisher{s.publisher(), s.publisher(warren.AutoBatch())}
-			load := s.publish(share(), way{publishers[0], s.first, async, 100}, way{publishers[1], s.first, async, 100})
+			load := s.publish(share(), way{publishers[0], s.first, async, 100, "plain, async"}, way{publishers[1], s.first, async, 100, "gathered, async"})
 			for i := range 20 {
 				nowhere := warren.Message{Queue: s.name + ".missing", Body: []byte("x")}
 				if err := publishers[i%2].Publish(t.Context(), nowhere); !errors.Is(err, warren.ErrReturned) {

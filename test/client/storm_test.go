@@ -74,7 +74,7 @@ func stall(t *testing.T, b *brokers.Broker) {
 	const bound, size = 16 << 20, 4 << 10
 	s := newStage(t, b, classic, settings{options: []warren.RouterOption{warren.Heartbeat(20 * time.Second)}})
 	p := s.publisher(warren.BufferBytes(bound), warren.AutoBatch(), warren.ConfirmTimeout(time.Minute), warren.ConnectNow(s.first))
-	id := s.ledger.publisher()
+	id := s.ledger.publisher("gathered")
 	before := heap()
 	if err := b.Pause(); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -289,13 +290,18 @@ func List(owner string) ([]Broker, error) {
 	return mine, nil
 }
 
-// freePorts finds ports that nothing listens on, holding all of them until the last is found.
+// freePorts finds ports that nothing listens on, holding all of them until the last is found. They are none of those that the
+// kernel gives to outgoing connections: while a broker is down one of these would take its port.
 func freePorts(count int) ([]int, error) {
+	const low, high = 10000, 30000
 	found := make([]int, 0, count)
-	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	for tries := 0; len(found) < count; tries++ {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", low+mathrand.IntN(high-low)))
 		if err != nil {
-			return nil, err
+			if tries > 1000 {
+				return nil, err
+			}
+			continue
 		}
 		defer func() { _ = listener.Close() }()
 		found = append(found, listener.Addr().(*net.TCPAddr).Port)
