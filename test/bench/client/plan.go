@@ -31,6 +31,16 @@ func plan(cfg config, version string) []group {
 	return append(out, contention(cfg, cfg.types[0], version+"/"+cfg.types[0]+"/"), ceiling(cfg))
 }
 
+// byHand says what a loop written by hand reached against a variant: what batches can reach is bounded by it, since the rest
+// is the broker's.
+func (r *results) byHand(than string) string {
+	all := ratios(r.rates(rawMany), r.rates(than))
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the loop by hand: %.2f×", median(all))
+}
+
 // goals of consumers by type of queue: against prefetch 1, and against single acks with the same prefetch.
 var goals = map[string]struct{ one, each float64 }{"classic": {9, 1.45}, "quorum": {40, 3}}
 
@@ -54,8 +64,8 @@ func backlog(cfg config, kind, prefix string) group {
 					r.rate("a/"+prefix+rawGet, rawGet, few), r.rate("a/"+prefix+rawOne, rawOne, few),
 					r.rate("a/"+prefix+rawEach, rawEach, setup), r.rate("a/"+prefix+rawMany, rawMany, setup),
 					r.rate("a/"+prefix+batches, batches, fmt.Sprintf("%s, %d workers", setup, cfg.workers)),
-					r.faster("a/"+prefix+batches+" to "+rawOne, batches, rawOne, goals[kind].one),
-					r.faster("a/"+prefix+batches+" to "+rawEach, batches, rawEach, goals[kind].each),
+					r.faster("a/"+prefix+batches+" to "+rawOne, batches, rawOne, goals[kind].one, r.byHand(rawOne)),
+					r.faster("a/"+prefix+batches+" to "+rawEach, batches, rawEach, goals[kind].each, r.byHand(rawEach)),
 					r.faster("a/"+prefix+batches+" to "+rawMany, batches, rawMany, 0.95),
 				)
 			}
