@@ -129,12 +129,15 @@ func TestAHoldThatIsTakenBackKeepsTheOrder(t *testing.T) {
 			m.old.WaitFor(t, "one", func() bool { return m.old.Counters().Published == 1 })
 		}
 	}
-	m.old.WaitFor(t, "the others claimed", func() bool {
-		s := p.lanes[laneKey{queue: "worker.a"}].home.shards[0]
+	s := p.lanes[laneKey{queue: "worker.a"}].home.shards[0]
+	for claimed, by := false, time.Now().Add(within); !claimed; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.queue) == 0
-	})
+		claimed = len(s.queue) == 0
+		s.mu.Unlock()
+		if time.Now().After(by) {
+			t.Fatal("the others were not claimed")
+		}
+	}
 	async(t, p, to("worker.a", "4"))
 	m.to("Held")
 	async(t, p, to("worker.a", "5"))

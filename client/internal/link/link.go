@@ -88,9 +88,10 @@ func (c Config) WithDefaults() Config {
 
 // Conn is a connection that is opened when it is first wanted and opened again whenever it was lost, until it is closed.
 type Conn struct {
-	cfg    Config
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+	cfg     Config
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	closing atomic.Bool // Close has begun: what is lost is not opened again
 
 	mu      sync.Mutex
 	cur     *session
@@ -154,6 +155,7 @@ func (c *Conn) Drop() {
 
 // Close ends the connection for good: properly while ctx allows, then by force. It returns when nothing of it is left.
 func (c *Conn) Close(ctx context.Context) error {
+	c.closing.Store(true)
 	c.mu.Lock()
 	s, started := c.cur, c.started
 	c.mu.Unlock()
@@ -172,7 +174,7 @@ func (c *Conn) run() {
 	defer close(c.done)
 	hosts := append([]string(nil), c.cfg.Target.Addresses()...)
 	rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
-	for attempt, next := 0, 0; c.ctx.Err() == nil; next++ {
+	for attempt, next := 0, 0; c.ctx.Err() == nil && !c.closing.Load(); next++ {
 		host := hosts[next%len(hosts)]
 		s, err := c.dial(host)
 		if err != nil {

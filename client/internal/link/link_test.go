@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,33 +187,37 @@ func TestHostsTakeTurns(t *testing.T) {
 func TestARefusedLoginIsNotRepeatedAtOnceAndFollowsANewPassword(t *testing.T) {
 	b := clienttest.Start(t)
 	waits := make(chan time.Duration, 8)
-	password := make(chan string, 8)
+	var password atomic.Value
+	password.Store("wrong-secret")
 	cfg := config(b.Addr())
-	cfg.Target = cluster{hosts: []string{b.Addr()}, login: func() (string, string, error) { return "guest", <-password, nil }}
+	cfg.Target = cluster{hosts: []string{b.Addr()}, login: func() (string, string, error) { return "guest", password.Load().(string), nil }}
 	cfg.DialFailed = func(_ string, err error, wait time.Duration) {
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error repeats the password: %v", err)
 		}
+		password.Store("guest")
 		waits <- wait
 	}
-	c := connect(t, cfg)
-	password <- "wrong-secret"
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	got := make(chan error, 1)
-	go func() {
-		_, err := c.Channel(ctx)
-		got <- err
-	}()
+	channel(t, connect(t, cfg))
 	if wait := <-waits; wait < refusedWait {
 		t.Errorf("the next try is after %v", wait)
 	}
-	password <- "guest"
-	if err := <-got; err != nil {
-		t.Fatal(err)
-	}
 	if n := b.Counters().AuthFailures; n != 1 {
 		t.Errorf("%d refused logins", n)
+	}
+}
+
+func TestWhatIsClosedIsNotOpenedAgain(t *testing.T) {
+	b := clienttest.Start(t)
+	for range 50 {
+		c := New(config(b.Addr()))
+		channel(t, c)
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := b.Counters().Accepted; n != 50 {
+		t.Errorf("%d connections", n)
 	}
 }
 
