@@ -130,14 +130,11 @@ func TestAHoldThatIsTakenBackKeepsTheOrder(t *testing.T) {
 		}
 	}
 	s := p.lanes[laneKey{queue: "worker.a"}].home.shards[0]
-	for claimed, by := false, time.Now().Add(within); !claimed; time.Sleep(time.Millisecond) {
+	until(t, "the others claimed", func() bool {
 		s.mu.Lock()
-		claimed = len(s.queue) == 0
-		s.mu.Unlock()
-		if time.Now().After(by) {
-			t.Fatal("the others were not claimed")
-		}
-	}
+		defer s.mu.Unlock()
+		return len(s.queue) == 0
+	})
 	async(t, p, to("worker.a", "4"))
 	m.to("Held")
 	async(t, p, to("worker.a", "5"))
@@ -198,7 +195,7 @@ func TestASecondCloseWaitsForTheFirst(t *testing.T) {
 	c := async(t, p, to("worker.a", "x"))
 	first := make(chan error, 1)
 	go func() { first <- p.Close(soon(t)) }()
-	b.WaitFor(t, "Close", func() bool {
+	until(t, "Close", func() bool {
 		p.mu.RLock()
 		defer p.mu.RUnlock()
 		return p.closed

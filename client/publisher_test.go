@@ -70,6 +70,16 @@ func declare(t *testing.T, b *clienttest.Broker, queues ...string) {
 	}
 }
 
+// until waits for something on this side, which the broker does not see.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for by := time.Now().Add(within); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(by) {
+			t.Fatalf("no %s", what)
+		}
+	}
+}
+
 func to(queue, body string) Message { return Message{Queue: queue, Body: []byte(body)} }
 
 func async(t *testing.T, p *Publisher, m Message) *Confirmation {
