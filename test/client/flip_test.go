@@ -171,7 +171,6 @@ func TestOldBrokerDiesInTheMidstOfAMove(t *testing.T) {
 				}
 				admin{f.from}.drained(t, f.s.first, patience)
 				admin{f.from}.drained(t, f.s.second, patience)
-				f.quietConsumers(t)
 				f.phase(t, "Settled")
 				f.s.confirmsGoOn(200)
 			})
