@@ -17,8 +17,8 @@ import (
 // TestDocumentedDefaults compares the tables of docs/client.md with what the code does without options.
 func TestDocumentedDefaults(t *testing.T) {
 	page, err := os.ReadFile("../docs/client.md")
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("the page is in the repository, not in the module")
+	if _, repository := os.Stat("../go.mod"); errors.Is(err, fs.ErrNotExist) && repository != nil {
+		t.Skip("the page is in the repository, and this is the module alone")
 	}
 	if err != nil {
 		t.Fatal(err)

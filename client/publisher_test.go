@@ -943,7 +943,7 @@ func TestPublishersFlipWithoutLossOrReorder(t *testing.T) {
 		wg.Go(func() {
 			for ; !stop.Load(); sent[i]++ {
 				if sent[i]%20 == 0 {
-					time.Sleep(time.Millisecond)
+					time.Sleep(time.Millisecond) // at a rate at which the test's lists stay small
 				}
 				if _, err := p.PublishAsync(t.Context(), to(queue, fmt.Sprint(sent[i]))); err != nil {
 					t.Error(err)
@@ -956,9 +956,7 @@ func TestPublishersFlipWithoutLossOrReorder(t *testing.T) {
 	m.to("Watching")
 	m.old.DropConnections()
 	m.to("Held")
-	if err := flushHeld(m, p); err != nil {
-		t.Fatal(err)
-	}
+	nothingUnconfirmed(t, p)
 	before := m.old.Counters().Published
 	m.to("Flipped")
 	stop.Store(true)
@@ -983,23 +981,16 @@ func TestPublishersFlipWithoutLossOrReorder(t *testing.T) {
 	nothingCharged(t, p)
 }
 
-// flushHeld waits until nothing is unconfirmed on the old side.
-func flushHeld(m *moving, p *Publisher) error {
+// nothingUnconfirmed waits for the confirms of what was sent before publishers held.
+func nothingUnconfirmed(t *testing.T, p *Publisher) {
+	t.Helper()
 	for _, l := range p.lanes {
-		for {
+		until(t, "end of what is unconfirmed", func() bool {
 			l.mu.Lock()
-			inflight := l.inflight
-			l.mu.Unlock()
-			if inflight == 0 {
-				break
-			}
-			if m.t.Context().Err() != nil {
-				return m.t.Context().Err()
-			}
-			time.Sleep(time.Millisecond)
-		}
+			defer l.mu.Unlock()
+			return l.inflight == 0
+		})
 	}
-	return nil
 }
 
 func TestWhatTheOldSideNeverConfirmsGoesToTheNewOne(t *testing.T) {

@@ -1,5 +1,8 @@
 //go:build broker
 
+// This says the same as test/brokers of the repository, which is in the module of the operator: this module must not
+// require that, and with it Kubernetes, for a test.
+
 package clienttest_test
 
 import (

@@ -91,7 +91,7 @@ func (a admin) drained(t *testing.T, name string, limit time.Duration) {
 	t.Helper()
 	left := -1
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if left = a.ready(t, name); left <= 0 {
+		if left = a.ready(t, name); left == 0 {
 			return
 		}
 	}

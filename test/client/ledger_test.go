@@ -243,6 +243,30 @@ func (l *ledger) firstMissing() string {
 	return strings.Join(out, ", ")
 }
 
+// place of a message: its publisher and number.
+type place struct{ publisher, seq int }
+
+// unhandled are the messages that are confirmed and not consumed.
+func (l *ledger) unhandled() (out []place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p, t := range l.tracks {
+		for seq, said := range t.said {
+			if said == confirmed && t.seen[seq] == 0 {
+				out = append(out, place{p, seq})
+			}
+		}
+	}
+	return out
+}
+
+// without leaves out the messages that were consumed since.
+func (l *ledger) without(left []place) []place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(left, func(m place) bool { return l.tracks[m.publisher].seen[m.seq] > 0 })
+}
+
 // sums of a ledger.
 type sums struct {
 	accepted, consumed, missing, duplicates, redelivered int

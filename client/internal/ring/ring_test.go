@@ -72,7 +72,7 @@ func TestRingIsAListThatIsCommittedFromTheFront(t *testing.T) {
 			},
 			"done": func(t *rapid.T) {
 				if len(model) == 0 {
-					t.Skip()
+					t.Skip() // this action, not the test: there is nothing to be done with
 				}
 				e := &model[rapid.IntRange(0, len(model)-1).Draw(t, "which")]
 				if got := r.Done(e.number); got == e.done {
