@@ -26,6 +26,9 @@ func (r *WorkloadClusterReconciler) finalize(ctx context.Context, c *v1alpha1.Wo
 	if err != nil {
 		return afterWrite(err)
 	}
+	if err := r.tellNodes(ctx, c, seen); err != nil {
+		ctrl.LoggerFrom(ctx).Info("the nodes are told by their pods' annotations alone not to wait for one another", "because", err.Error())
+	}
 	told, err := r.Writer.StopNow(ctx, seen.Pods, r.Now())
 	if err != nil && r.Now().Sub(c.DeletionTimestamp.Time) < stopPatience {
 		return ctrl.Result{}, err
@@ -39,6 +42,23 @@ func (r *WorkloadClusterReconciler) finalize(ctx context.Context, c *v1alpha1.Wo
 	}
 	r.Connector.Forget(string(c.UID))
 	return afterWrite(r.Writer.RemoveFinalizer(ctx, c, v1alpha1.FinalizerWorkloadCluster))
+}
+
+// tellNodes tells the nodes through the broker what the annotations of their pods say as well: a kubelet may be late, and
+// tells a pod that is stopping already nothing at all.
+func (r *WorkloadClusterReconciler) tellNodes(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster) error {
+	if answered := r.Reader.Broker(ctx, c, seen); !answered.Asked || answered.Err != nil {
+		return answered.Err
+	}
+	target, err := observe.Target(c, seen.Identity.Admin)
+	if err != nil {
+		return err
+	}
+	api, err := r.Connector.Connect(target)
+	if err != nil {
+		return err
+	}
+	return api.PutGlobalParameter(ctx, desired.StopNowParameter, string(c.UID))
 }
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;patch

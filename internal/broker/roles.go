@@ -52,6 +52,14 @@ type Declarer interface {
 	DeleteQueue(ctx context.Context, vhost, name string) error
 }
 
+// Parameters reads and writes the global parameters, which every node of the cluster has.
+type Parameters interface {
+	// GlobalParameters are all of them by name, with values as DecodeDefinition has them.
+	GlobalParameters(ctx context.Context) (map[string]any, error)
+	// PutGlobalParameter sets one; an equal one changes nothing.
+	PutGlobalParameter(ctx context.Context, name string, value any) error
+}
+
 // Client is one broker cluster, for one user. It is safe for concurrent use.
 type Client interface {
 	PolicyStore
@@ -59,6 +67,7 @@ type Client interface {
 	QueueInspector
 	NodeReader
 	Declarer
+	Parameters
 }
 
 // Target says where a cluster's management API is and who asks.

@@ -565,14 +565,22 @@ func TestTheStopScriptWaitsForMirrorsWhereThereAreAny(t *testing.T) {
 func TestTheStopScriptWaitsUnlessTheNodeIsDown(t *testing.T) {
 	s := set(t, build(t, "minimal"))
 	command := s.Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Exec.Command
-	for status, want := range map[int]string{
-		0:  "await_online_quorum_plus_one drain ", // it runs
-		75: "await_online_quorum_plus_one drain ", // time-out
-		69: "",                                    // no such node, or it is booting
+	for _, c := range []struct {
+		name       string
+		status     int
+		parameters string
+		want       string
+	}{
+		{"it runs", 0, "cluster_name\tx", "await_online_quorum_plus_one drain "},
+		{"it is too busy to say so", 75, "", "await_online_quorum_plus_one drain "},
+		{"no such node, or it is booting", 69, "", ""},
+		{"its cluster is being deleted", 0, "warren-stop-now\t\"11111111-2222-3333-4444-555555555555\"", ""},
+		{"one before it was deleted", 0, "warren-stop-now\t\"another-uid\"", "await_online_quorum_plus_one drain "},
 	} {
 		folder := t.TempDir()
 		for name, script := range map[string]string{
-			"rabbitmq-diagnostics": fmt.Sprintf("exit %d", status),
+			"rabbitmq-diagnostics": fmt.Sprintf("exit %d", c.status),
+			"rabbitmqctl":          fmt.Sprintf("echo '%s'", c.parameters),
 			"rabbitmq-upgrade":     `printf '%s ' "$2" >> "$CALLS"`,
 		} {
 			if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
@@ -583,11 +591,11 @@ func TestTheStopScriptWaitsUnlessTheNodeIsDown(t *testing.T) {
 		run := exec.CommandContext(t.Context(), command[0], command[1:]...)
 		run.Env = []string{"PATH=" + folder + ":" + os.Getenv("PATH"), "CALLS=" + calls}
 		if out, err := run.CombinedOutput(); err != nil {
-			t.Errorf("status %d: %v: %s", status, err, out)
+			t.Errorf("%s: %v: %s", c.name, err, out)
 		}
 		text, _ := os.ReadFile(calls)
-		if got := string(text); got != want {
-			t.Errorf("status %d: called %q, want %q", status, got, want)
+		if got := string(text); got != c.want {
+			t.Errorf("%s: called %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -182,9 +182,15 @@ func readiness(in Input) *corev1.Probe {
 	return probe
 }
 
+// StopNowParameter is the broker's global parameter that holds the UID of a WorkloadCluster that is being deleted. It says
+// what AnnotationStopNow says, to a node that the kubelet has not told: a pod that is stopping already never is. A
+// cluster that comes back on kept volumes has another UID.
+const StopNowParameter = "warren-stop-now"
+
 // stopScript waits until every queue can do without this node, then hands over what the node leads. A node that does
-// not run has nothing to hand over, and a cluster that is being deleted as a whole waits for nobody. Status 75 is a time-out:
-// a node that is too busy to say that it runs is the last that may skip the wait.
+// not run, or has paused because it is in a minority, has nothing to hand over, and a cluster that is being deleted as a
+// whole waits for nobody. Status 75 is a time-out: a node that is too busy to say that it runs is the last that may skip
+// the wait.
 func stopScript(in Input) string {
 	ready := "rabbitmq-upgrade -q await_online_quorum_plus_one -t 10"
 	if in.Capabilities.MirroredQueues {
@@ -194,16 +200,22 @@ func stopScript(in Input) string {
 	if in.Cluster.Spec.Replicas == 2 {
 		wait = stopWaitSecondsOfTwo
 	}
-	return fmt.Sprintf(`stop_now() { grep -q '^%[1]s="true"' %[2]s/annotations; }
-stop_now && exit 0
-rabbitmq-diagnostics -q check_running -t 20
-case $? in 0 | 75) ;; *) exit 0 ;; esac
+	return fmt.Sprintf(`stop_now() {
+  grep -q '^%[1]s="true"' %[2]s/annotations ||
+    rabbitmqctl -q list_global_parameters -t 10 | grep -q '%[5]s.*%[6]s'
+}
+running() {
+  rabbitmq-diagnostics -q check_running -t 20
+  case $? in 0 | 75) ;; *) return 1 ;; esac
+}
 until=$(( $(date +%%s) + %[3]d ))
-until stop_now || { %[4]s; }; do
+until stop_now; do
+  running || exit 0
+  { %[4]s; } && break
   [ "$(date +%%s)" -lt "$until" ] || break
   sleep 1
 done
 stop_now || rabbitmq-upgrade -q drain -t 60
 exit 0
-`, v1alpha1.AnnotationStopNow, podInfoFolder, wait, ready)
+`, v1alpha1.AnnotationStopNow, podInfoFolder, wait, ready, StopNowParameter, in.Cluster.UID)
 }

@@ -23,6 +23,7 @@ func TestContract(t *testing.T) {
 				{"pages", testPages},
 				{"nodes", testNodes},
 				{"guests", testGuests},
+				{"parameters", testParameters},
 				{"table", testTable},
 				{"statistics-off", testStatisticsOff},
 			} {

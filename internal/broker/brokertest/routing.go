@@ -142,6 +142,7 @@ func (s *Server) route(word string, names int, method string) handler {
 		"nodes":             {list: s.getNodes},
 		"whoami":            {list: s.getWhoAmI},
 		"vhosts":            {s.listVHosts, s.getVHost, s.putVHost, s.deleteVHost, 1},
+		"global-parameters": {s.listParameters, s.getParameter, s.putParameter, s.deleteParameter, 1},
 		"users":             {s.listUsers, s.getUser, s.putUser, s.deleteUser, 1},
 		"policies":          {s.listPolicies, s.getPolicy, s.putPolicy, s.deletePolicy, 2},
 		"operator-policies": {s.listPolicies, s.getPolicy, s.putPolicy, s.deletePolicy, 2},

@@ -36,6 +36,7 @@ type Server struct {
 	mu           sync.Mutex
 	vhosts       map[string]*vhost
 	users        map[string][]string // tags by name
+	parameters   map[string]any      // global ones
 	nodes        []broker.Node
 	overview     broker.Overview
 	synchronised bool
@@ -77,6 +78,7 @@ func Start(version string) (*Server, error) {
 		version: parsed, caps: caps, mirrors: caps.MirroredQueues,
 		vhosts:       map[string]*vhost{"/": newVHost()},
 		users:        map[string][]string{"guest": {"administrator"}},
+		parameters:   map[string]any{},
 		overview:     broker.Overview{ClusterName: "fake", Node: node, RabbitMQVersion: version, ErlangVersion: "25.2.3"},
 		synchronised: true, statistics: true,
 		forbidden: map[string]bool{}, runtimeAt: map[string]broker.Runtime{},
@@ -141,4 +143,5 @@ func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.vhosts, s.users = map[string]*vhost{"/": newVHost()}, map[string][]string{"guest": {"administrator"}}
+	s.parameters = map[string]any{}
 }
