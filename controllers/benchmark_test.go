@@ -614,7 +614,7 @@ func TestBenchmarkTriggers(t *testing.T) {
 	benchmarkIs(t, b, v1alpha1.ConditionRunning, metav1.ConditionFalse, v1alpha1.ReasonChangeSettling)
 	now.advance(t, time.Minute+time.Second)
 	g.finish(2, v1alpha1.VerdictPassed)
-	if last := b.Status.LastRun; last.Trigger != v1alpha1.TriggerChange || !strings.Contains(last.Reason, "policies: none → ") {
+	if last := b.Status.LastRun; last.Trigger != v1alpha1.TriggerChange || !strings.Contains(last.Reason, "policy.limits: none → ") {
 		t.Errorf("run %+v", last)
 	}
 	if b.Status.NextRun == nil || b.Status.NextRun.UTC().Weekday() != time.Sunday || b.Status.NextRun.UTC().Hour() != 4 {

@@ -78,6 +78,9 @@ func (s *Scenario) setOptionalDefaults() {
 	if b := s.Consumers.Batch; b != nil && b.Wait == 0 {
 		b.Wait = Duration(50e6)
 	}
+	if like := s.Queues.Like; like != nil && like.VHost == "" {
+		like.VHost = "/"
+	}
 }
 
 // decodeTree reads YAML or JSON into maps, slices, strings, json.Number and booleans.

@@ -147,6 +147,16 @@ type Queues struct {
 	Type QueueType `json:"type"`
 	// Arguments of the declaration: strings, whole numbers and booleans. x-queue-type is what Type says.
 	Arguments Arguments `json:"arguments,omitempty"`
+	// Like, when set, makes them queues such as an application has, in the eyes of policies.
+	Like *Likeness `json:"like,omitempty"`
+}
+
+// Likeness is what makes policies of the cluster apply to a scenario's queues, which are in a vhost of their own.
+type Likeness struct {
+	// Name that the queues' names begin with: what a policy's pattern is to match.
+	Name string `json:"name"`
+	// VHost whose policies are copied for the scenario. Default "/".
+	VHost string `json:"vhost"`
 }
 
 // Arguments of a queue by name: string, int64 and bool, as AMQP takes them.

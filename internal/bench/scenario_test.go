@@ -174,6 +174,11 @@ func TestFaults(t *testing.T) {
 				"consumers.prefetch: 200 is less than twice consumers.batch.size: nothing would be fetched while a batch is handled; want at least 300\n" +
 				"consumers.ackEvery: 300 is more than consumers.prefetch 200: each acknowledgement would wait for consumers.ackWait\n" +
 				"caps.connections: the scenario needs 2 connections, the cap is 1", decoderOnly},
+		{`{name: A, queues: {like: {name: payments.bench, vhost: shop}}}`, ``, false},
+		{`{name: A, queues: {like: {vhost: shop}}}`, `queues.like.name: want a name of 1 to 100 bytes, not 0`, decoderOnly},
+		{`{name: A, queues: {like: {name: amq.x}}}`, `queues.like.name: names that begin with amq. are the broker's own`, decoderOnly},
+		{`{name: A, queues: {type: Mirrored, like: {name: x}}}`,
+			`queues.like: brings the policies of queues.like.vhost, and type Mirrored one of its own: want one of them`, decoderOnly},
 		{`{name: A, queues: {type: Stream}, consumers: {prefetch: 0}}`, `consumers: a stream needs a prefetch and manual acknowledgements`, decoderOnly},
 		{`{name: A, load: {mode: Open, rate: 1}, publishers: {count: 0}, consumers: {count: 0}, backlog: {messages: 10000000}, message: {sizes: [1KiB]}}`,
 			"publishers.count: mode Open needs publishers\npublishers.count: a backlog needs publishers that build it\n" +
@@ -206,7 +211,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestDefaultsOfAFile(t *testing.T) {
-	s, err := DecodeScenario([]byte(`{name: A, consumers: {batch: {size: 5}, count: 2}, queues: {arguments: {x-max-length: 7}}}`))
+	s, err := DecodeScenario([]byte(`{name: A, consumers: {batch: {size: 5}, count: 2}, queues: {arguments: {x-max-length: 7}, like: {name: q}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,6 +220,7 @@ func TestDefaultsOfAFile(t *testing.T) {
 	want.Consumers.Count = 2
 	want.Consumers.Batch = &Batch{Size: 5, Wait: Duration(50e6)}
 	want.Queues.Arguments = Arguments{"x-max-length": int64(7)}
+	want.Queues.Like = &Likeness{Name: "q", VHost: "/"}
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("got  %+v\nwant %+v", s, want)
 	}

@@ -34,6 +34,8 @@ const (
 	mostRate = 10_000_000 // messages per second
 	short    = 65535      // AMQP's prefetch count is a short
 	hour     = 3600
+
+	mostLikeName = 100 // bytes; a number for the run and the queue follows
 )
 
 // rules are of all fields, in the order of the types. What durations and sizes are counted in is seconds and bytes.
@@ -74,6 +76,9 @@ var rules = []rule{
 	{"queues.count", "Queues in all. Default 1.", 1, most, count(func(s *Scenario) int { return s.Queues.Count })},
 	{path: "queues.type", description: "Mirrored is a classic queue with a policy of two replicas, for brokers before 4.0. Default Classic."},
 	{path: "queues.arguments", description: "Arguments of the declaration, without x-queue-type."},
+	{path: "queues.like", description: "When set, the queues have the policies that queues of an application have."},
+	{path: "queues.like.name", description: "The queues' names begin with it, so that the patterns of policies match. At most 100 bytes."},
+	{path: "queues.like.vhost", description: "The vhost whose policies are copied for the scenario. Default /."},
 	{path: "backlog", description: "When set, publishers fill the queues before consumers start."},
 	{"backlog.messages", "Messages in all queues together when filling ends.", 1, 1e9, func(s *Scenario) (float64, bool) {
 		if s.Backlog == nil {
@@ -140,6 +145,7 @@ func (s *Scenario) Validate() Faults {
 		return faults // what follows reckons with values in bounds
 	}
 	s.validateLoad(&faults)
+	s.validateQueues(&faults)
 	s.validateConsumers(&faults)
 	s.validateBacklog(&faults)
 	s.validateCounts(&faults)
@@ -167,8 +173,21 @@ func (s *Scenario) validateLoad(faults *Faults) {
 	if s.Caps.Rate > 0 && s.Load.Rate > s.Caps.Rate {
 		faults.add("load.rate", "%s is more than caps.rate %s", formatNumber(s.Load.Rate), formatNumber(s.Caps.Rate))
 	}
+}
+
+func (s *Scenario) validateQueues(faults *Faults) {
 	if _, has := s.Queues.Arguments["x-queue-type"]; has {
 		faults.add("queues.arguments.x-queue-type", "is what queues.type says")
+	}
+	like := s.Queues.Like
+	switch {
+	case like == nil:
+	case like.Name == "" || len(like.Name) > mostLikeName:
+		faults.add("queues.like.name", "want a name of 1 to %d bytes, not %d", mostLikeName, len(like.Name))
+	case strings.HasPrefix(like.Name, "amq."):
+		faults.add("queues.like.name", "names that begin with amq. are the broker's own")
+	case s.Queues.Type == MirroredQueue:
+		faults.add("queues.like", "brings the policies of queues.like.vhost, and type Mirrored one of its own: want one of them")
 	}
 }
 

@@ -97,7 +97,7 @@ func (b Benchmark) scenario(ctx context.Context, at place, s bench.Scenario) (be
 			return result, cause(ctx)
 		}
 		plan := Plan{
-			Scenario: s, Endpoint: at.endpoint, Prefix: at.prefix, Mark: at.mark + uint32(number), Number: number, Interval: b.Interval,
+			Scenario: s, Endpoint: at.endpoint, Prefix: at.prefix, Queues: queueNames(s, ""), Mark: at.mark + uint32(number), Number: number, Interval: b.Interval,
 		}
 		if b.Sources != nil {
 			plan.Sources = b.Sources(at.endpoint.VHost)
@@ -132,6 +132,9 @@ func (b Benchmark) prepare(ctx context.Context, at place, s *bench.Scenario) err
 		if s.Queues.Type == bench.StreamQueue || s.Queues.Type == bench.MirroredQueue {
 			return fmt.Errorf("%s queues need a vhost of the benchmark's own: give the management API", s.Queues.Type)
 		}
+		if s.Queues.Like != nil {
+			return errors.New("queues.like needs a vhost of the benchmark's own: give the management API")
+		}
 		arguments := map[string]any{"x-expires": expires.Milliseconds()}
 		for key, value := range s.Queues.Arguments {
 			arguments[key] = value
@@ -139,11 +142,5 @@ func (b Benchmark) prepare(ctx context.Context, at place, s *bench.Scenario) err
 		s.Queues.Arguments = arguments
 		return nil
 	}
-	if s.Queues.Type != bench.MirroredQueue {
-		return nil
-	}
-	return b.Policies.PutPolicy(ctx, broker.Policy{
-		VHost: at.endpoint.VHost, Name: "mirrored", Pattern: "^" + at.prefix, ApplyTo: broker.ApplyToQueues,
-		Definition: map[string]any{"ha-mode": "exactly", "ha-params": 2, "ha-sync-mode": "automatic"},
-	})
+	return policiesFor(ctx, b.Policies, at.endpoint.VHost, at.prefix, *s)
 }

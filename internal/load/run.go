@@ -20,8 +20,10 @@ type Plan struct {
 	Scenario bench.Scenario
 	// Endpoint has the user and the vhost that the run may use.
 	Endpoint Endpoint
-	// Prefix of the queues' names, and of the connections'.
+	// Prefix of the connections' names, and of the queues' unless Queues is set.
 	Prefix string
+	// Queues, when set, begins the queues' names.
+	Queues string
 	// Mark is in each message; others' messages do not have it.
 	Mark   uint32
 	Number int
@@ -184,7 +186,7 @@ func (p Plan) newRun() *run {
 	r := &run{Plan: p, result: bench.Run{Number: p.Number}}
 	var queues []string
 	for i := range s.Queues.Count {
-		queues = append(queues, fmt.Sprintf("%s-%d", p.Prefix, i))
+		queues = append(queues, fmt.Sprintf("%s-%d", cmp.Or(p.Queues, p.Prefix), i))
 	}
 	r.fleet = &fleet{
 		shared: &shared{

@@ -95,8 +95,9 @@ func (w Worker) Do(ctx context.Context) (err error) {
 func (w Worker) run(ctx context.Context, scenario, number int, mark uint32) error {
 	s := w.Scenarios[scenario]
 	// Queues of its own for each run: another worker may declare those of the next one while these are being deleted.
+	suffix := fmt.Sprintf("-%d-%d", scenario, number)
 	plan := Plan{
-		Scenario: s, Endpoint: w.Endpoint, Prefix: fmt.Sprintf("%s-%d-%d", w.Endpoint.VHost, scenario, number), Mark: mark,
+		Scenario: s, Endpoint: w.Endpoint, Prefix: w.Endpoint.VHost + suffix, Queues: queueNames(s, suffix), Mark: mark,
 		Number: number, Interval: w.Interval, Worker: w.Number, Workers: w.Of, Keep: w.Number > 0,
 		Meet: func(ctx context.Context, step Step) error { return w.Meet(ctx, Place{scenario, number, step}) },
 	}
@@ -123,13 +124,10 @@ func (w Worker) run(ctx context.Context, scenario, number int, mark uint32) erro
 
 // prepare makes what the scenario needs besides queues.
 func (w Worker) prepare(ctx context.Context, vhost string, s bench.Scenario) error {
-	if w.Number > 0 || s.Queues.Type != bench.MirroredQueue {
+	if w.Number > 0 {
 		return nil
 	}
-	return w.Policies.PutPolicy(ctx, broker.Policy{
-		VHost: vhost, Name: "mirrored", Pattern: "^" + vhost, ApplyTo: broker.ApplyToQueues,
-		Definition: map[string]any{"ha-mode": "exactly", "ha-params": 2, "ha-sync-mode": "automatic"},
-	})
+	return policiesFor(ctx, w.Policies, vhost, vhost, s)
 }
 
 // dropTimeout bounds the removal of the tenant: whoever started the worker sweeps after it.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // FactsOf are the facts about a cluster that a change of them makes worth a run, sorted by name: its version, image, nodes,
-// resources, tuned values, and the specs of its QueuePolicies as a hash.
+// resources, tuned values, and its QueuePolicies.
 func FactsOf(c *v1alpha1.WorkloadCluster, policies []v1alpha1.QueuePolicy) []v1alpha1.TargetFact {
 	facts := map[string]string{
 		"version":   c.Status.Version,
@@ -21,14 +22,14 @@ func FactsOf(c *v1alpha1.WorkloadCluster, policies []v1alpha1.QueuePolicy) []v1a
 		"cpu":       c.Spec.Resources.Limits.CPU.String(),
 		"memory":    c.Spec.Resources.Limits.Memory.String(),
 		"unlimited": fmt.Sprint(c.Spec.Resources.Unlimited),
-		"policies":  hashOf(policies),
 	}
+	addPolicies(facts, policies)
 	for _, value := range c.Status.Tuning {
 		facts["tuning."+value.Name] = value.Value
 	}
 	var out []v1alpha1.TargetFact
 	for name, value := range facts {
-		if value != "" && value != "[]" {
+		if value != "" {
 			out = append(out, v1alpha1.TargetFact{Name: name, Value: value})
 		}
 	}
@@ -36,8 +37,11 @@ func FactsOf(c *v1alpha1.WorkloadCluster, policies []v1alpha1.QueuePolicy) []v1a
 	return out
 }
 
-// hashOf the policies that a cluster has; "" for none.
-func hashOf(policies []v1alpha1.QueuePolicy) string {
+// mostPolicies that have a fact each; of more only a hash of all is a fact, since facts are kept in the status.
+const mostPolicies = 20
+
+// addPolicies says of each policy its mode and a hash of its spec.
+func addPolicies(facts map[string]string, policies []v1alpha1.QueuePolicy) {
 	var specs []string
 	for _, p := range policies {
 		if !p.DeletionTimestamp.IsZero() {
@@ -48,13 +52,19 @@ func hashOf(policies []v1alpha1.QueuePolicy) string {
 			text = []byte(err.Error())
 		}
 		specs = append(specs, p.Name+string(text))
+		facts["policy."+p.Name] = fmt.Sprintf("%s (%s)", p.Spec.Replication.Mode, hashOf(string(text)))
 	}
-	if len(specs) == 0 {
-		return ""
+	if len(specs) <= mostPolicies {
+		return
 	}
+	maps.DeleteFunc(facts, func(name, _ string) bool { return strings.HasPrefix(name, "policy.") })
 	slices.Sort(specs)
+	facts["policies"] = fmt.Sprintf("%d (%s)", len(specs), hashOf(specs...))
+}
+
+func hashOf(specs ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(specs, "\n")))
-	return hex.EncodeToString(sum[:6])
+	return hex.EncodeToString(sum[:4])
 }
 
 // Changes says in words how facts differ, as "version: 4.3.5 → 4.3.6"; "" when they do not.

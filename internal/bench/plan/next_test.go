@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,6 +209,7 @@ func TestStartByTheClock(t *testing.T) {
 func TestChanges(t *testing.T) {
 	before := FactsOf(cluster(), nil)
 	policy := v1alpha1.QueuePolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	policy.Spec.Replication.Mode = v1alpha1.ReplicationNone
 	leaving := *policy.DeepCopy()
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
 	for name, c := range map[string]struct {
@@ -221,7 +223,8 @@ func TestChanges(t *testing.T) {
 		"schedulers": {cluster(func(c *v1alpha1.WorkloadCluster) {
 			c.Status.Tuning = []v1alpha1.TunedValue{{Name: "schedulers", Value: "8"}}
 		}), nil, "tuning.schedulers: none → 8"},
-		"a policy":         {cluster(), []v1alpha1.QueuePolicy{policy}, "policies: none → "},
+		"a policy":         {cluster(), []v1alpha1.QueuePolicy{policy}, "policy.p: none → None ("},
+		"many policies":    {cluster(), slices.Repeat([]v1alpha1.QueuePolicy{policy}, 21), "policies: none → 21 ("},
 		"a policy that is": {cluster(), []v1alpha1.QueuePolicy{leaving}, ""},
 		"what a node says": {cluster(func(c *v1alpha1.WorkloadCluster) { c.Status.Schedulers, c.Status.Memory = "8, 4", "51%" }), nil, ""},
 	} {
