@@ -23,8 +23,12 @@ func brokerCommand() command {
 		args:  "start|stop|kill|restart|pause|resume|list|exec ...",
 		short: "Run single RabbitMQ nodes on loopback, without a cluster",
 		long: `start --version 3.10.8|4.3.6 [--name NAME] [--plugins a,b] [--user U] [--password P] [--join NAME]
+      [--tls FOLDER] [--disk-writes N] [--link-rate RATE]
         start a broker, wait until its management API answers, print one JSON line;
-        --join makes it a member of the cluster of a running broker, whose users it has
+        --join makes it a member of the cluster of a running broker, whose users it has;
+        --tls adds listeners with the ca.pem, cert.pem and key.pem of a folder;
+        --disk-writes has its data on a disk that makes so many writes a second;
+        --link-rate gives it a network of its own with a link of so much, as 20mbit
 stop    --name NAME | --all-mine
         end it and remove its files; --all-mine ends all that this checkout started
 kill    --name NAME
@@ -67,6 +71,9 @@ func brokerStart(flags *flag.FlagSet, args []string) error {
 	user := flags.String("user", "", "user to create (default warren)")
 	password := flags.String("password", "", "the user's password (default: random)")
 	join := flags.String("join", "", "name of a running broker whose cluster the new one joins")
+	tls := flags.String("tls", "", "folder with ca.pem, cert.pem and key.pem, for listeners with TLS")
+	writes := flags.Int("disk-writes", 0, "writes a second that the disk of its data makes (default: as many as this machine's)")
+	rate := flags.String("link-rate", "", "bits a second that its network takes each way, as 20mbit (default: loopback)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -87,6 +94,7 @@ func brokerStart(flags *flag.FlagSet, args []string) error {
 	}
 	started, err := broker.Start(built, broker.Options{
 		Name: *name, Owner: checkout, Plugins: strings.Split(*plugins, ","), Username: *user, Password: *password, Join: *join,
+		TLS: *tls, DiskWrites: *writes, LinkRate: *rate,
 	})
 	if err != nil {
 		return err

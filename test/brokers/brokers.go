@@ -24,6 +24,12 @@ type Broker struct {
 	Username   string `json:"username"`
 	Password   string `json:"password"`
 	Dir        string `json:"dir"`
+	// PID is a process that all others of the broker descend from; 0 when the broker is elsewhere.
+	PID int `json:"pid"`
+	// With TLS, the same places.
+	AMQPS         string `json:"amqps"`
+	ManagementTLS string `json:"managementTLS"`
+	PrometheusTLS string `json:"prometheusTLS"`
 	// Exec is put before commands that run beside the broker.
 	Exec []string `json:"exec"`
 

@@ -38,6 +38,12 @@ type Options struct {
 	Username string
 	Password string
 	Join     string // running broker whose cluster it becomes a member of
+	// TLS is a folder with ca.pem, cert.pem and key.pem: every listener is then also there with TLS.
+	TLS string
+	// DiskWrites is how many writes a second the disk of its data makes; 0 is as many as this machine's makes.
+	DiskWrites int
+	// LinkRate bounds its network both ways, as "20mbit" of tc; empty is loopback.
+	LinkRate string
 }
 
 // Broker is a started node; its exported JSON is what tests read.
@@ -51,6 +57,10 @@ type Broker struct {
 	Password   string `json:"password"`
 	PID        int    `json:"pid"`
 	Dir        string `json:"dir"`
+	// With TLS: the same places.
+	AMQPS         string `json:"amqps,omitempty"`
+	ManagementTLS string `json:"managementTLS,omitempty"`
+	PrometheusTLS string `json:"prometheusTLS,omitempty"`
 }
 
 // record is the file that a started broker leaves.
@@ -62,10 +72,13 @@ type record struct {
 	Ports    ports         `json:"ports"`
 	Seed     string        `json:"seed,omitempty"`   // node that it joins at its first start
 	Cookie   string        `json:"cookie,omitempty"` // as all nodes of its cluster have it
+	Address  string        `json:"address"`          // where it listens
+	LinkRate string        `json:"linkRate,omitempty"`
+	Writes   int           `json:"writes,omitempty"` // that its disk makes a second; its data have one of their own then
 }
 
 // ports are all the ports of one node.
-type ports struct{ AMQP, Management, Prometheus, Dist, EPMD int }
+type ports struct{ AMQP, Management, Prometheus, Dist, EPMD, AMQPS, ManagementTLS, PrometheusTLS int }
 
 const recordFile = "broker.json"
 
@@ -89,6 +102,9 @@ func Start(built rabbit.Built, opts Options) (Broker, error) {
 		return Broker{}, err
 	}
 	var seed record
+	if opts.Join != "" && opts.LinkRate != "" {
+		return Broker{}, errors.New("a broker with a network of its own cannot join another: leave out one of the two")
+	}
 	if opts.Join != "" {
 		if seed, _, err = running(opts.Join); err != nil {
 			return Broker{}, err
@@ -121,7 +137,7 @@ func open(name string) (dir string, unlock func(), err error) {
 // prepare chooses ports and writes the broker's files. Nodes of one cluster find each other by one epmd, which the first of
 // them to start runs, and know each other by one cookie.
 func prepare(built rabbit.Built, opts Options, dir string, seed record) (record, error) {
-	free, err := freePorts(5)
+	free, err := freePorts(8)
 	if err != nil {
 		return record{}, err
 	}
@@ -131,37 +147,73 @@ func prepare(built rabbit.Built, opts Options, dir string, seed record) (record,
 	if opts.Password == "" {
 		opts.Password = secret()
 	}
-	p := ports{AMQP: free[0], Management: free[1], Prometheus: free[2], Dist: free[3], EPMD: free[4]}
-	amqp := url.URL{Scheme: "amqp", User: url.UserPassword(opts.Username, opts.Password), Host: fmt.Sprintf("127.0.0.1:%d", p.AMQP)}
+	address := loopback
+	if opts.LinkRate != "" {
+		if address, err = freeAddress(); err != nil {
+			return record{}, err
+		}
+	}
+	p := ports{free[0], free[1], free[2], free[3], free[4], free[5], free[6], free[7]}
 	rec := record{
 		Broker: Broker{
 			Name: opts.Name, Version: built.Version, Username: opts.Username, Password: opts.Password, Dir: dir,
-			AMQP:       amqp.String(),
-			Management: fmt.Sprintf("http://127.0.0.1:%d", p.Management),
-			Prometheus: fmt.Sprintf("http://127.0.0.1:%d", p.Prometheus),
+			AMQP:       amqpURL("amqp", opts, address, p.AMQP),
+			Management: fmt.Sprintf("http://%s:%d", address, p.Management),
+			Prometheus: fmt.Sprintf("http://%s:%d", address, p.Prometheus),
 		},
-		Owner: opts.Owner, Plugins: opts.Plugins, Ports: p, Cookie: secret(),
+		Owner: opts.Owner, Plugins: opts.Plugins, Ports: p, Cookie: secret(), Address: address, LinkRate: opts.LinkRate,
+		Writes: opts.DiskWrites,
+	}
+	if opts.TLS != "" {
+		rec.AMQPS = amqpURL("amqps", opts, address, p.AMQPS)
+		rec.ManagementTLS = fmt.Sprintf("https://%s:%d", address, p.ManagementTLS)
+		rec.PrometheusTLS = fmt.Sprintf("https://%s:%d", address, p.PrometheusTLS)
 	}
 	if opts.Join != "" {
 		rec.Ports.EPMD, rec.Seed, rec.Cookie = seed.Ports.EPMD, seed.node(), seed.Cookie
 	}
-	return rec, errors.Join(folders(dir), files(rec))
+	if err := folders(dir); err != nil {
+		return rec, err
+	}
+	if rec.Writes > 0 {
+		if err := ownDisk(rec); err != nil {
+			return rec, err
+		}
+	}
+	return rec, files(rec, opts.TLS)
+}
+
+func amqpURL(scheme string, opts Options, address string, port int) string {
+	at := url.URL{Scheme: scheme, User: url.UserPassword(opts.Username, opts.Password), Host: fmt.Sprintf("%s:%d", address, port)}
+	return at.String()
 }
 
 // launch starts the broker's process and waits for it; a failure ends the process and shows its log.
 func launch(rec *record, built rabbit.Built) error {
-	spec := initSpec{RootFS: built.RootFS, Dir: rec.Dir, Env: environment(*rec, built)}
+	spec := initSpec{RootFS: built.RootFS, Dir: rec.Dir, Env: environment(*rec, built), Cable: rec.LinkRate != ""}
+	if rec.Writes > 0 {
+		spec.Cgroup = groupOf(rec.Name)
+		if err := limitWrites(*rec, 0); err != nil { // not for starting, which would take minutes
+			return err
+		}
+	}
 	specFile := filepath.Join(rec.Dir, "init.json")
 	if err := state.Write(specFile, spec); err != nil {
 		return err
 	}
 	log := filepath.Join(rec.Dir, "log")
-	id, err := proc.Start(proc.Spec{
-		Path: "/proc/self/exe", Args: []string{InitCommand, specFile}, Log: log,
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
-	})
+	namespaces := uintptr(syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC)
+	if spec.Cable {
+		namespaces |= syscall.CLONE_NEWNET
+	}
+	id, err := proc.Start(proc.Spec{Path: "/proc/self/exe", Args: []string{InitCommand, specFile}, Log: log, Cloneflags: namespaces})
 	if err != nil {
 		return err
+	}
+	if spec.Cable {
+		if err := layCable(*rec, id.PID); err != nil {
+			return errors.Join(err, id.Stop(0))
+		}
 	}
 	rec.Identity, rec.PID = id, id.PID
 	if err := state.Write(filepath.Join(rec.Dir, recordFile), rec); err != nil {
@@ -169,6 +221,9 @@ func launch(rec *record, built rabbit.Built) error {
 	}
 	if err := awaitReady(*rec); err != nil {
 		return errors.Join(err, id.Stop(0), errors.New(proc.Tail(log, 25)))
+	}
+	if rec.Writes > 0 {
+		return limitWrites(*rec, rec.Writes)
 	}
 	return nil
 }
@@ -264,7 +319,7 @@ func Stop(name string) error {
 	if err := rec.Identity.Stop(0); err != nil {
 		return err
 	}
-	return host.RemoveTree(dir)
+	return errors.Join(host.RemoveTree(dir), removeGroup(name))
 }
 
 // List returns the brokers that an owner started and that have not been stopped.

@@ -21,7 +21,7 @@ func Exec(name string, command []string) error {
 		return err
 	}
 	user := strconv.Itoa(rabbit.User)
-	args := []string{"--target", strconv.Itoa(rec.PID), "--mount", "--uts", "--ipc", "--pid", "--root", "--wd",
+	args := []string{"--target", strconv.Itoa(rec.PID), "--mount", "--uts", "--ipc", "--pid", "--net", "--root", "--wd",
 		"--setuid", user, "--setgid", user, "--", "/usr/bin/env", "-i"}
 	args = append(append(args, spec.Env...), command...)
 	cmd := exec.Command("nsenter", args...)

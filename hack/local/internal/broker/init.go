@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -18,6 +19,8 @@ type initSpec struct {
 	RootFS string   `json:"rootfs"`
 	Dir    string   `json:"dir"`
 	Env    []string `json:"env"`
+	Cable  bool     `json:"cable,omitempty"`  // wait for it: the network is its own
+	Cgroup string   `json:"cgroup,omitempty"` // folder of the control group that it shall be in
 }
 
 // Init builds the broker's view of the file system and becomes the broker. It only returns on failure.
@@ -25,6 +28,16 @@ func Init(specFile string) error {
 	var spec initSpec
 	if err := state.Read(specFile, &spec); err != nil {
 		return err
+	}
+	if spec.Cgroup != "" {
+		if err := os.WriteFile(filepath.Join(spec.Cgroup, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+			return fmt.Errorf("entering the control group: %w", err)
+		}
+	}
+	if spec.Cable {
+		if err := awaitCable(); err != nil {
+			return err
+		}
 	}
 	root := filepath.Join(spec.Dir, "root")
 	if err := mounts(spec, root); err != nil {

@@ -36,7 +36,7 @@ func probes(rec record) error {
 			return err
 		}
 	}
-	connection, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", rec.Ports.AMQP), 5*time.Second)
+	connection, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", rec.Address, rec.Ports.AMQP), 5*time.Second)
 	if err != nil {
 		return err
 	}
