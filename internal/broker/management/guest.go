@@ -165,8 +165,8 @@ func (c *client) Connections(ctx context.Context) ([]broker.Connection, error) {
 // FlowOf implements broker.Guest.
 func (c *client) FlowOf(ctx context.Context, vhost string) (broker.Flow, error) {
 	var flow broker.Flow
-	count := func(what string, p path, tell func(state string)) error {
-		return c.eachPage(ctx, fmt.Sprintf("list %s of vhost %q", what, vhost), p, "state", func(raw json.RawMessage) error {
+	count := func(what string, each listing, p path, tell func(state string)) error {
+		return each(ctx, fmt.Sprintf("list %s of vhost %q", what, vhost), p, "state", func(raw json.RawMessage) error {
 			var reply connectionReply
 			if err := json.Unmarshal(raw, &reply); err != nil {
 				return err
@@ -177,7 +177,7 @@ func (c *client) FlowOf(ctx context.Context, vhost string) (broker.Flow, error) 
 	}
 	own := at("vhosts").named(vhost)
 	connections := path{words: append(slices.Clone(own.words), segment{text: "connections"})}
-	if err := count("connections", connections, func(state string) {
+	if err := count("connections", c.eachAtOnce, connections, func(state string) {
 		switch state {
 		case "flow":
 			flow.ConnectionsInFlow++
@@ -188,19 +188,36 @@ func (c *client) FlowOf(ctx context.Context, vhost string) (broker.Flow, error) 
 		return flow, err
 	}
 	channels := path{words: append(slices.Clone(own.words), segment{text: "channels"})}
-	if err := count("channels", channels, func(state string) {
+	if err := count("channels", c.eachAtOnce, channels, func(state string) {
 		if state == "flow" {
 			flow.ChannelsInFlow++
 		}
 	}); err != nil {
 		return flow, err
 	}
-	err := count("queues", at("queues").named(vhost), func(state string) {
+	err := count("queues", c.eachPage, at("queues").named(vhost), func(state string) {
 		if state == "flow" {
 			flow.QueuesInFlow++
 		}
 	})
 	return flow, err
+}
+
+// listing hands over the items of a list one by one, with some of their columns.
+type listing func(ctx context.Context, op string, p path, columns string, each func(json.RawMessage) error) error
+
+// eachAtOnce reads a list that the broker does not divide into pages: it ignores the wish for one and answers with an array.
+func (c *client) eachAtOnce(ctx context.Context, op string, p path, columns string, each func(json.RawMessage) error) error {
+	var items []json.RawMessage
+	if err := c.get(ctx, op, p, url.Values{"columns": {columns}}, &items); err != nil {
+		return err
+	}
+	for _, item := range items {
+		if err := each(item); err != nil {
+			return &broker.Error{Kind: broker.Unavailable, Op: op, Reason: "the answer makes no sense: " + err.Error(), Err: err}
+		}
+	}
+	return nil
 }
 
 // eachPage reads a listing page by page; what comes and goes meanwhile may be missed or be there twice, which sums for
