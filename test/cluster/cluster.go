@@ -43,11 +43,15 @@ type Options struct {
 	Purpose string
 }
 
-// FromEnvironment reads CLUSTER and NODES, as the Makefile sets them.
+// FromEnvironment reads CLUSTER and NODES, as the Makefile sets them, and PURPOSE, with which two runs of one checkout have
+// a cluster each.
 func FromEnvironment(purpose string) Options {
-	o := Options{Kind: os.Getenv("CLUSTER"), Nodes: os.Getenv("NODES"), Purpose: purpose}
+	o := Options{Kind: os.Getenv("CLUSTER"), Nodes: os.Getenv("NODES"), Purpose: os.Getenv("PURPOSE")}
 	if o.Kind == "" {
 		o.Kind = "local"
+	}
+	if o.Purpose == "" {
+		o.Purpose = purpose
 	}
 	return o
 }

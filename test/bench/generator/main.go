@@ -4,18 +4,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -23,19 +18,9 @@ import (
 	"github.com/warren-mq/warren/client/clienttest"
 	"github.com/warren-mq/warren/internal/bench"
 	"github.com/warren-mq/warren/internal/load"
+	"github.com/warren-mq/warren/test/bench/figures"
 	"github.com/warren-mq/warren/test/brokers"
 )
-
-// row is one figure of the report. Spread is half of the range of the runs by their median.
-type row struct {
-	Name   string  `json:"name"`
-	Value  float64 `json:"value"`
-	Unit   string  `json:"unit"`
-	Goal   string  `json:"goal"`
-	Holds  bool    `json:"holds"`
-	Spread float64 `json:"spread"`
-	Note   string  `json:"note"`
-}
 
 // nullVariable makes this program the null broker.
 const nullVariable = "WARREN_NULL_BROKER"
@@ -144,7 +129,7 @@ func measure(ctx context.Context, out string, runs, seconds int, version string)
 		}
 		targets = append(targets, struct{ name, url string }{"RabbitMQ " + version, real.AMQP})
 	}
-	var rows []row
+	var rows []figures.Row
 	for _, at := range targets {
 		measured, err := target(ctx, at.name, at.url, runs, seconds)
 		if err != nil {
@@ -152,12 +137,12 @@ func measure(ctx context.Context, out string, runs, seconds int, version string)
 		}
 		rows = append(rows, measured...)
 	}
-	return write(out, rows)
+	return figures.Write(os.Stdout, out, rows)
 }
 
 // target measures all cases on one broker.
-func target(ctx context.Context, name, url string, runs, seconds int) ([]row, error) {
-	plain, rows := series{}, []row{}
+func target(ctx context.Context, name, url string, runs, seconds int) ([]figures.Row, error) {
+	plain, rows := figures.Series{}, []figures.Row{}
 	for range runs {
 		perCore, err := amqpLoop(ctx, url, time.Duration(seconds)*time.Second)
 		if err != nil {
@@ -165,13 +150,13 @@ func target(ctx context.Context, name, url string, runs, seconds int) ([]row, er
 		}
 		plain = append(plain, perCore)
 	}
-	rows = append(rows, plain.row("amqp091-go publishes per CPU second, "+name, "messages", "for comparison", true))
+	rows = append(rows, rowOf(plain, "amqp091-go publishes per CPU second, "+name, "messages", "for comparison", true))
 	for _, c := range []struct {
 		name   string
 		change func(*bench.Scenario)
 		atMost int // times amqp091-go, the goal; 0 none
 	}{{"publishes", unconfirmed, 3}, {"confirmed publishes", confirmed, 2}, {"messages sent and received", both, 0}} {
-		var perCore, rate series
+		var perCore, rate figures.Series
 		for range runs {
 			run, err := runOnce(ctx, url, scenario("Generator", seconds, c.change))
 			if err != nil {
@@ -181,15 +166,15 @@ func target(ctx context.Context, name, url string, runs, seconds int) ([]row, er
 			rate = append(rate, n)
 			perCore = append(perCore, n / *run.Generator.CPUCores)
 		}
-		goal, holds := "none", true
+		goal, holds := figures.NoGoal, true
 		if c.atMost > 0 {
 			goal = fmt.Sprintf("≥ %d × amqp091-go", c.atMost)
-			holds = perCore.median() >= float64(c.atMost)*plain.median()
+			holds = perCore.Median() >= float64(c.atMost)*plain.Median()
 		}
-		rows = append(rows, perCore.row(c.name+" per CPU second, "+name, "messages", goal, holds),
-			rate.row(c.name+" per second, "+name, "messages/s", "none", true))
+		rows = append(rows, rowOf(perCore, c.name+" per CPU second, "+name, "messages", goal, holds),
+			rowOf(rate, c.name+" per second, "+name, "messages/s", figures.NoGoal, true))
 	}
-	var late, p99 series
+	var late, p99 figures.Series
 	for range runs {
 		run, err := runOnce(ctx, url, scenario("Paced", seconds, paced))
 		if err != nil {
@@ -201,8 +186,8 @@ func target(ctx context.Context, name, url string, runs, seconds int) ([]row, er
 		}
 	}
 	return append(rows,
-		late.row("late sends at 5,000/s, "+name, "%", "≤ 1 %", late.median() <= 1),
-		p99.row("pacing error P99 at 5,000/s, "+name, "ms", "none", true)), nil
+		rowOf(late, "late sends at 5,000/s, "+name, "%", "≤ 1 %", late.Median() <= 1),
+		rowOf(p99, "pacing error P99 at 5,000/s, "+name, "ms", figures.NoGoal, true)), nil
 }
 
 // amqpLoop publishes with two connections of plain amqp091-go, without confirms, and tells the messages per CPU second.
@@ -263,49 +248,10 @@ func cpu() float64 {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 }
 
-// series of one figure over runs.
-type series []float64
-
-func (s series) median() float64 {
-	if len(s) == 0 {
-		return 0
+// rowOf makes a row of one figure over runs.
+func rowOf(s figures.Series, name, unit, goal string, holds bool) figures.Row {
+	return figures.Row{
+		Name: name, Value: s.Median(), Unit: unit, Goal: goal, Holds: holds, Spread: s.Spread(),
+		Note: fmt.Sprintf("%d runs, 256 B persistent, load average %s", len(s), figures.LoadAverage()),
 	}
-	sorted := slices.Sorted(slices.Values(s))
-	return sorted[len(sorted)/2]
-}
-
-func (s series) row(name, unit, goal string, holds bool) row {
-	r := row{Name: name, Value: s.median(), Unit: unit, Goal: goal, Holds: holds, Note: fmt.Sprintf("%d runs, 256 B persistent, load average %s", len(s), loadAverage())}
-	if r.Value > 0 {
-		r.Spread = (slices.Max(s) - slices.Min(s)) / 2 / r.Value
-	}
-	return r
-}
-
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
-}
-
-func write(file string, rows []row) error {
-	table := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "FIGURE\tVALUE\tUNIT\tSPREAD\tGOAL\tHOLDS\tNOTE")
-	for _, r := range rows {
-		fmt.Fprintf(table, "%s\t%.6g\t%s\t±%.0f%%\t%s\t%v\t%s\n", r.Name, r.Value, r.Unit, 100*r.Spread, r.Goal, r.Holds, r.Note)
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(rows, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
