@@ -15,10 +15,13 @@ type Sample struct {
 	CPUSecondsTotal          *float64 `json:"cpuSecondsTotal,omitempty"`
 	CPULimitCores            *float64 `json:"cpuLimitCores,omitempty"` // the quota, or the cores of the machine
 	CPUThrottledSecondsTotal *float64 `json:"cpuThrottledSecondsTotal,omitempty"`
-	CPUPressureSecondsTotal  *float64 `json:"cpuPressureSecondsTotal,omitempty"` // "some" of cpu.pressure
+	CPUPeriodsTotal          *float64 `json:"cpuPeriodsTotal,omitempty"`          // of the quota
+	CPUThrottledPeriodsTotal *float64 `json:"cpuThrottledPeriodsTotal,omitempty"` // in which it was used up
+	CPUPressureSecondsTotal  *float64 `json:"cpuPressureSecondsTotal,omitempty"`  // "some" of cpu.pressure
 
-	// Memory of the node.
+	// Memory of the node, by its own count, and of its control group without the file cache that can be dropped.
 	MemoryUsedBytes      *float64 `json:"memoryUsedBytes,omitempty"`
+	ContainerMemoryBytes *float64 `json:"containerMemoryBytes,omitempty"`
 	MemoryLimitBytes     *float64 `json:"memoryLimitBytes,omitempty"`
 	MemoryWatermarkBytes *float64 `json:"memoryWatermarkBytes,omitempty"`
 
