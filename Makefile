@@ -29,7 +29,7 @@ TOOL = $$($(LOCAL) tools --path $(1))
 # MODULES that have unit tests of their own: the program, the client library, and what adapts it to other libraries.
 CLIENT_MODULES := $(patsubst %/go.mod,%,$(wildcard client/go.mod client/*/go.mod))
 MODULES := . $(CLIENT_MODULES)
-TAGS := api broker e2e
+TAGS := api browser broker e2e
 OUT := out
 
 ##@ Build
@@ -101,8 +101,8 @@ verify-manifests: ## Have a real API server check the samples, the kustomize def
 ##@ Test
 
 .PHONY: test
-test: ## Run every test: unit, API server, broker, end to end
-	@hack/verify/suites test-unit test-api test-broker e2e
+test: ## Run every test: unit, browser, API server, broker, end to end
+	@hack/verify/suites test-unit test-browser test-api test-broker e2e
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing
@@ -110,6 +110,11 @@ test-unit: ## Run the tests that need nothing
 	@(go test $(RACE) $(ARGS) ./... || failed=1; \
 	for module in $(CLIENT_MODULES); do (cd $$module && go test $(or $(RACE),$(DETECTOR)) $(ARGS) ./...) || failed=1; done; \
 	if [ -n "$(RACED)" ]; then go test -race $(ARGS) $(RACED) || failed=1; fi; [ -z "$$failed" ]) 2>&1 | tee $(OUT)/test-unit.log
+
+.PHONY: test-browser
+test-browser: ## Look at reports of benchmarks in a headless browser (ARGS=-screenshots writes out/report/*.png)
+	@mkdir -p $(OUT)
+	@export WARREN_BROWSER=$$($(LOCAL) browser); go test -tags browser -count 1 ./test/report/... $(ARGS) 2>&1 | tee $(OUT)/test-browser.log
 
 .PHONY: test-api
 test-api: ## Run the tests against a real etcd and kube-apiserver

@@ -26,7 +26,7 @@ type command struct {
 // commands are all commands in the order of the help.
 func commands() []command {
 	return []command{toolsCommand(), assetsCommand(), imagesCommand(), imageCommand(),
-		upCommand(), downCommand(), statusCommand(), kubeconfigCommand(), loadCommand(), brokerCommand()}
+		upCommand(), downCommand(), statusCommand(), kubeconfigCommand(), loadCommand(), brokerCommand(), browserCommand()}
 }
 
 // hidden are the ways in which this program starts itself inside new namespaces.

@@ -10,10 +10,14 @@ import (
 
 // The size of a chart in its own units; the page scales it to its width.
 const (
-	width, height                = 640.0, 240.0
-	left, right, top, underneath = 68.0, 12.0, 10.0, 26.0
+	width, height          = 420.0, 220.0
+	right, top, underneath = 14.0, 24.0, 40.0
+	// letter is how wide one of a label is, at most: the left edge leaves room for the longest label.
+	letter = 8.0
 	// mostPoints of a line; longer ones are thinned.
 	mostPoints = 240
+	// farApart are values of which the least cannot be told from 0 on an even axis.
+	farApart = 20
 )
 
 type point struct{ x, y float64 }
@@ -34,8 +38,11 @@ type band struct {
 
 type chart struct {
 	title string
-	// write a value of the y axis, and of the x axis.
-	y, x  func(float64) string
+	// write a value of the y axis, and of the x axis; units are what the axes count.
+	y, x         func(float64) string
+	yUnit, xUnit string
+	// wide lets the y axis be logarithmic, where values are far apart.
+	wide  bool
 	lines []line
 	bands []band
 	// limit is a line across, such as a quota; nil for none.
@@ -48,13 +55,16 @@ type chart struct {
 // chartView is what the page draws. Coordinates are text, so that the page is the same everywhere.
 type chartView struct {
 	Title, Label string
+	YUnit, XUnit string
 	ViewBox      string
-	Lines        []lineView
-	Bands        []rectView
-	YTicks       []tickView
-	XTicks       []tickView
-	Hits         []rectView
-	Limit        *lineView
+	// Unmeasured are the names of the bands, for the legend.
+	Unmeasured string
+	Lines      []lineView
+	Bands      []rectView
+	YTicks     []tickView
+	XTicks     []tickView
+	Hits       []rectView
+	Limit      *lineView
 	// Edges of the drawing area.
 	Left, Right, Top, Bottom string
 }
@@ -69,6 +79,45 @@ type tickView struct{ At, Text string }
 
 func coordinate(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
 
+// axis of values.
+type axis struct {
+	steps         []float64
+	floor, height float64 // of the values, or of their logarithms
+	logarithmic   bool
+}
+
+// share of the axis' length at which a value is.
+func (a axis) share(v float64) float64 {
+	if a.logarithmic {
+		v = math.Log10(max(v, a.steps[0]))
+	}
+	return (v - a.floor) / a.height
+}
+
+// axis for values up to highest. It is logarithmic if it may be and the lowest line would lie on the bottom.
+func (c chart) axis(highest float64) axis {
+	if c.wide {
+		lowest := math.Inf(1)
+		for _, l := range c.lines {
+			for _, p := range l.points {
+				if p.y > 0 {
+					lowest = min(lowest, p.y)
+				}
+			}
+		}
+		if highest > farApart*lowest {
+			from, to := math.Floor(math.Log10(lowest)+1e-9), math.Ceil(math.Log10(highest)-1e-9)
+			a := axis{floor: from, height: to - from, logarithmic: true}
+			for at := from; at <= to; at++ {
+				a.steps = append(a.steps, math.Pow(10, at))
+			}
+			return a
+		}
+	}
+	steps := roundSteps(highest)
+	return axis{steps: steps, height: steps[len(steps)-1]}
+}
+
 // draw makes the view of a chart; nil when there is nothing to draw.
 func (c chart) draw() *chartView {
 	highest, first, last := c.extent()
@@ -79,38 +128,66 @@ func (c chart) draw() *chartView {
 	if c.limit != nil && *c.limit <= 3*highest {
 		highest = max(highest, *c.limit)
 	}
-	steps := roundSteps(highest)
-	ceiling := steps[len(steps)-1]
+	y := c.axis(highest)
+	longest := 0
+	for _, step := range y.steps {
+		longest = max(longest, len([]rune(c.y(step))))
+	}
+	left := 10 + letter*float64(longest)
 	xOf := func(v float64) float64 { return left + (v-first)/(last-first)*(width-left-right) }
-	yOf := func(v float64) float64 { return height - underneath - v/ceiling*(height-top-underneath) }
+	yOf := func(v float64) float64 { return height - underneath - y.share(v)*(height-top-underneath) }
 	v := &chartView{
-		Title: c.title, ViewBox: fmt.Sprintf("0 0 %g %g", width, height),
+		Title: c.title, ViewBox: fmt.Sprintf("0 0 %g %g", width, height), YUnit: c.yUnit, XUnit: c.xUnit,
 		Left: coordinate(left), Right: coordinate(width - right), Top: coordinate(top), Bottom: coordinate(height - underneath),
 	}
-	for _, step := range steps {
+	if y.logarithmic {
+		v.YUnit += ", logarithmic"
+	}
+	for _, step := range y.steps {
 		v.YTicks = append(v.YTicks, tickView{coordinate(yOf(step)), c.y(step)})
 	}
 	for _, tick := range c.xTicks(first, last) {
 		v.XTicks = append(v.XTicks, tickView{coordinate(xOf(tick)), c.x(tick)})
 	}
-	for _, b := range c.bands {
-		from, to := max(b.from, first), min(b.to, last)
-		if to > from {
-			v.Bands = append(v.Bands, rectView{X: coordinate(xOf(from)), Width: coordinate(xOf(to) - xOf(from)), Text: b.name})
-		}
-	}
+	v.shade(c.bands, first, last, xOf)
 	var said []string
 	for i, l := range c.lines {
-		v.Lines = append(v.Lines, lineView{Name: l.name, Class: fmt.Sprintf("l%d", i%6+1), Path: l.path(xOf, yOf)})
+		v.Lines = append(v.Lines, lineView{Name: l.name, Class: classOfLine(i), Path: l.path(xOf, yOf)})
 		said = append(said, fmt.Sprintf("%s up to %s", l.name, c.y(slices.MaxFunc(l.points, func(a, b point) int { return cmp.Compare(a.y, b.y) }).y)))
 	}
-	if c.limit != nil && *c.limit <= ceiling {
+	if c.limit != nil && *c.limit <= y.steps[len(y.steps)-1] {
 		v.Limit = &lineView{Name: c.limitName, Y: coordinate(yOf(*c.limit))}
 		said = append(said, c.limitName+" "+c.y(*c.limit))
 	}
 	v.Label = c.title + ": " + strings.Join(said, ", ")
 	v.Hits = c.hits(xOf)
 	return v
+}
+
+// colours that lines have; those beyond have them again, with another pattern.
+const colours = 6
+
+func classOfLine(i int) string {
+	class := fmt.Sprintf("l%d", i%colours+1)
+	if i >= colours {
+		class += " more"
+	}
+	return class
+}
+
+// shade the phases that are not measured.
+func (v *chartView) shade(bands []band, first, last float64, xOf func(float64) float64) {
+	var names []string
+	for _, b := range bands {
+		from, to := max(b.from, first), min(b.to, last)
+		if to > from {
+			v.Bands = append(v.Bands, rectView{X: coordinate(xOf(from)), Width: coordinate(xOf(to) - xOf(from)), Text: b.name})
+			names = append(names, b.name)
+		}
+	}
+	if len(names) > 0 {
+		v.Unmeasured = strings.Join(names, ", ")
+	}
 }
 
 // extent thins the lines and finds what they reach.
@@ -182,6 +259,9 @@ func (c chart) hits(xOf func(float64) float64) []rectView {
 			to = (xOf(longest.points[i+1].x) + to) / 2
 		}
 		text := c.x(p.x)
+		if c.xUnit == secondsUnit {
+			text += space + "s"
+		}
 		for _, l := range c.lines {
 			if at, ok := l.nearest(p.x); ok {
 				text += "\n" + l.name + " " + c.y(at.y)

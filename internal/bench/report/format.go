@@ -85,7 +85,7 @@ func change(ratio float64) string {
 	if math.Abs(ratio) < 0.0005 {
 		return "±0" + space + "%"
 	}
-	return fmt.Sprintf("%+.1f"+space+"%%", 100*ratio)
+	return strings.Replace(fmt.Sprintf("%+.1f"+space+"%%", 100*ratio), "-", "−", 1)
 }
 
 func optional(v *float64, write func(float64) string) string {

@@ -26,6 +26,8 @@ type Input struct {
 	Results []bench.Result
 	// Comparisons by the name of the scenario; none for a scenario without one.
 	Comparisons map[string]bench.Comparison
+	// Last are the results of the run before, by the name of the scenario, for the ratios; none for a scenario without one.
+	Last map[string]bench.Summary
 	// Written is when; zero to leave it out.
 	Written time.Time
 }
@@ -55,19 +57,23 @@ type scenarioView struct {
 	Throughput, Ratio, RatioClass string
 	LatencyOf                     string
 	P50, P99, P999, P99Ratio      string
-	Bottleneck, Outcome           string
-	OutcomeClass                  string
-	Runs                          string
-	Open                          bool
-	Reason                        string
-	Facts                         []fact
-	Shown                         int
-	Verdict                       verdictView
-	Rows                          []runView
-	Charts                        []*chartView
-	Deltas                        []deltaView
-	Queues                        []bench.QueueAccount
-	QueuesLeftOut                 int
+	// Why no run counts; "" when some do.
+	Why                 string
+	Bottleneck, Outcome string
+	OutcomeClass        string
+	Runs                string
+	Open                bool
+	Reason              string
+	Facts               []fact
+	// Shown is the run of the charts, and ShownWhy it is that one.
+	Shown         int
+	ShownWhy      string
+	Verdict       verdictView
+	Rows          []runView
+	Charts        []*chartView
+	Deltas        []deltaView
+	Queues        []bench.QueueAccount
+	QueuesLeftOut int
 }
 
 type verdictView struct {
@@ -104,7 +110,11 @@ func viewOf(in Input) view {
 		if compared {
 			all = append(all, c)
 		}
-		v.Scenarios = append(v.Scenarios, scenarioOf(r, c, compared))
+		s := scenarioOf(r, c, compared)
+		if last, known := in.Last[r.Scenario.Name]; known {
+			s.against(&last, &r.Summary)
+		}
+		v.Scenarios = append(v.Scenarios, s)
 	}
 	if len(all) > 0 {
 		worst := bench.WorstOutcome(all)
@@ -165,7 +175,7 @@ func classOf(o bench.Outcome) string {
 func scenarioOf(r *bench.Result, c bench.Comparison, compared bool) scenarioView {
 	s := &r.Summary
 	v := scenarioView{
-		Name: r.Scenario.Name, Description: r.Scenario.Description, LatencyOf: s.LatencyOf, Ratio: none, RatioClass: "plain",
+		Name: r.Scenario.Name, Description: r.Scenario.Description, LatencyOf: s.LatencyOf, Ratio: none, P99Ratio: none, RatioClass: "plain",
 		Throughput: spread(s.Throughput, func(x float64) string { return rate(x, s.ThroughputUnit) }),
 		P50:        spread(s.P50Seconds, latency), P99: spread(s.P99Seconds, latency), P999: spread(s.P999Seconds, latency),
 		Bottleneck: s.Bottleneck.Text(), Runs: fmt.Sprintf("%d of %d", s.ValidRuns, len(r.Runs)), Outcome: none, OutcomeClass: "plain",
@@ -176,7 +186,7 @@ func scenarioOf(r *bench.Result, c bench.Comparison, compared bool) scenarioView
 		}
 	}
 	if s.ValidRuns == 0 {
-		v.Outcome, v.OutcomeClass, v.Bottleneck = words(bench.Invalid), "bad", none
+		v.Outcome, v.OutcomeClass, v.Bottleneck, v.Why = words(bench.Invalid), "bad", none, whyNot(r)
 	}
 	if compared {
 		v.Outcome, v.OutcomeClass, v.Reason = words(c.Outcome), classOf(c.Outcome), c.Reason
@@ -189,11 +199,24 @@ func scenarioOf(r *bench.Result, c bench.Comparison, compared bool) scenarioView
 	}
 	if shown := medianRun(r); shown != nil {
 		v.Shown = shown.Number
+		if shown.Validity.Valid && len(r.Runs) > 1 {
+			v.ShownWhy = ", the one nearest to the median"
+		}
 		v.Verdict = verdictOf(shown.Verdict)
 		v.Charts = charts(shown)
 		v.Queues, v.QueuesLeftOut = accounts(shown.Queues)
 	}
 	return v
+}
+
+// whyNot is the first reason that a run does not count.
+func whyNot(r *bench.Result) string {
+	for i := range r.Runs {
+		for _, reason := range r.Runs[i].Validity.Reasons {
+			return reason.Message
+		}
+	}
+	return "no run has ended"
 }
 
 func insufficient(r *bench.Result, name string) bool {
@@ -209,16 +232,37 @@ func (v *scenarioView) compare(c bench.Comparison) {
 			write = latency
 		}
 		v.Deltas = append(v.Deltas, deltaView{
-			Figure: d.Figure, Before: spread(&d.Before, write), Now: spread(&d.Now, write), Change: change(d.ChangeRatio),
+			Figure: figureName(d.Figure), Before: spread(&d.Before, write), Now: spread(&d.Now, write), Change: change(d.ChangeRatio),
 			Allowed: "±" + space + percent(d.AllowedRatio), Outcome: words(d.Outcome), Class: classOf(d.Outcome), Reason: d.Reason,
 		})
-		switch d.Figure {
-		case "throughput":
-			v.Ratio, v.RatioClass = fmt.Sprintf("×"+space+"%.2f", 1+d.ChangeRatio), classOf(d.Outcome)
-		case "p99":
-			v.P99Ratio = change(d.ChangeRatio)
+		if d.Figure == "throughput" {
+			v.RatioClass = classOf(d.Outcome)
 		}
 	}
+}
+
+// against the run before: of whatever version, so that one sees what a change was worth.
+func (v *scenarioView) against(last, now *bench.Summary) {
+	v.Ratio, v.P99Ratio = ratio(last.Throughput, now.Throughput), ratio(last.P99Seconds, now.P99Seconds)
+}
+
+// ratio of the medians, as "× 0.90".
+func ratio(last, now *bench.Spread) string {
+	if last == nil || now == nil || last.Median <= 0 {
+		return none
+	}
+	return fmt.Sprintf("×"+space+"%.2f", now.Median/last.Median)
+}
+
+// figureName as it stands elsewhere on the page.
+func figureName(name string) string {
+	switch name {
+	case "throughput":
+		return "Throughput"
+	case "timeToEmpty":
+		return "Time to empty"
+	}
+	return strings.ToUpper(name)
 }
 
 // load is the scenario in facts.
@@ -244,7 +288,11 @@ func load(s *bench.Scenario) []fact {
 	}
 	out = append(out, fact{"Queues", fmt.Sprintf("%d %s", s.Queues.Count, s.Queues.Type)}, fact{"Messages", fmt.Sprintf("%s, %s", join(s.Message.Sizes), kept)})
 	if s.Storm != nil {
-		out = append(out, fact{"Storm", fmt.Sprintf("%d connections in %s", s.Storm.Connections, s.Storm.Jitter)})
+		pace := "all at once"
+		if s.Storm.Jitter > 0 {
+			pace = "within " + s.Storm.Jitter.String()
+		}
+		out = append(out, fact{"Storm", fmt.Sprintf("%d connections, %s", s.Storm.Connections, pace)})
 	}
 	if s.Backlog != nil {
 		out = append(out, fact{"Backlog", scaled(float64(s.Backlog.Messages)) + " messages"})

@@ -28,7 +28,7 @@ func example(t testing.TB) Input {
 	confirmed := func(scale float64) bench.Result {
 		return benchtest.Result(builtin(t, "SmallConfirmed"), 3, func(n int) benchtest.Load {
 			l := benchtest.Healthy(scale * (60000 + 500*float64(n)))
-			l.CPU, l.RunQueue, l.Ready = 3.7, 9, 4000
+			l.CPU, l.RunQueue, l.Ready, l.Throttled = 3.7, 9, 4000, 0.08
 			return l
 		})
 	}
@@ -60,6 +60,7 @@ func example(t testing.TB) Input {
 			"SteadyRate":     bench.Compare([]bench.Result{steady}, steady, bench.Gate{}),
 			"Backlog":        bench.Compare(nil, blocked, bench.Gate{}),
 		},
+		Last: map[string]bench.Summary{"SmallConfirmed": confirmed(1).Summary, "SteadyRate": steady.Summary},
 	}
 }
 
@@ -142,7 +143,7 @@ func TestFormat(t *testing.T) {
 		scaled(999): "999", scaled(999.9): "1k", scaled(61234): "61.2k", scaled(1.5e6): "1.5M", scaled(2e9): "2G",
 		rate(61234, "messages/s"): "61.2k msg/s", latency(0): "0 ms", latency(0.0081): "8.1 ms", latency(1.25): "1.25 s", latency(0.00005): "50 µs",
 		latency(0.9999): "1 s", sizeText(1 << 20): "1 MiB", sizeText(100): "100 B",
-		percent(0.855): "85.5 %", percent(0.00704): "0.7 %", percent(1.234): "123 %", change(0.0211): "+2.1 %", change(-0.1): "-10.0 %", change(0.0001): "±0 %",
+		percent(0.855): "85.5 %", percent(0.00704): "0.7 %", percent(1.234): "123 %", change(0.0211): "+2.1 %", change(-0.1): "−10.0 %", change(0.0001): "±0 %",
 		evidence(0.9, "ratio"): "90 %", evidence(1, ""): "1", evidence(50000, "messages"): "50k messages",
 	} {
 		if got = strings.ReplaceAll(got, space, " "); got != want {
@@ -211,5 +212,51 @@ func TestChartsStayInside(t *testing.T) {
 				t.Error(c.Label)
 			}
 		}
+	}
+}
+
+// Two sources that count the same otherwise make no zigzag, and what is in the queues is so of all nodes together.
+func TestLinesOfSeveralSourcesAndNodes(t *testing.T) {
+	value := func(v float64) *float64 { return &v }
+	var r bench.Run
+	for at := 0.0; at < 10; at += 2 {
+		for n, node := range []string{"rabbit@a-0.nodes.ns", "rabbit@a-1.nodes.ns"} {
+			r.Broker = append(r.Broker, bench.Sample{AtSeconds: at + float64(n)/100, Node: node, MemoryUsedBytes: value(100)})
+			r.Broker = append(r.Broker, bench.Sample{AtSeconds: at + 0.3, Node: node, MemoryUsedBytes: value(900), MessagesReady: value(7)})
+		}
+	}
+	r.Broker = r.Broker[:len(r.Broker)-1] // the last round broke off
+	for _, l := range gauge(&r, "", func(s *bench.Sample) *float64 { return s.MemoryUsedBytes }) {
+		if len(l.points) != 5 || !strings.HasPrefix(l.name, "rabbit@a-") || strings.Contains(l.name, ".") {
+			t.Errorf("%s: %v", l.name, l.points)
+		}
+		for _, p := range l.points {
+			if p.y != 100 {
+				t.Errorf("%s: %v", l.name, p)
+			}
+		}
+	}
+	ready := total(&r, "ready", func(s *bench.Sample) *float64 { return s.MessagesReady })
+	if len(ready) != 1 || len(ready[0].points) != 5 || ready[0].points[0].y != 14 {
+		t.Errorf("%+v", ready)
+	}
+	if none := total(&r, "none", func(s *bench.Sample) *float64 { return s.Queues }); none != nil {
+		t.Errorf("what nobody said is a line: %+v", none)
+	}
+}
+
+// Where values are far apart small ones can be told from one another; 0 and less lie on the bottom.
+func TestLogarithmicAxis(t *testing.T) {
+	c := chart{y: latency, x: atSeconds, wide: true, lines: []line{{name: "l", points: []point{{0, 0}, {1, 0.002}, {2, 0.004}, {3, 9}}}}}
+	a := c.axis(9)
+	if !a.logarithmic || len(a.steps) != 5 || a.share(0) != 0 || math.Abs(a.share(10)-1) > 1e-9 || a.share(0.004)-a.share(0.002) < 0.05 {
+		t.Errorf("%+v", a)
+	}
+	if view := c.draw(); view == nil || !strings.Contains(view.YUnit, "logarithmic") {
+		t.Errorf("%+v", view)
+	}
+	c.wide = false
+	if a := c.axis(9); a.logarithmic || a.share(0) != 0 {
+		t.Errorf("%+v", a)
 	}
 }

@@ -5,11 +5,20 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/warren-mq/warren/internal/bench"
 )
 
-func atSeconds(v float64) string { return three(v) + space + "s" }
+func atSeconds(v float64) string { return three(v) }
+
+// secondsUnit of x axes.
+const secondsUnit = "seconds since the start of the run"
+
+// timeline is a chart over the seconds of a run.
+func timeline(r *bench.Run, title, unit string, y func(float64) string) chart {
+	return chart{title: title, yUnit: unit, xUnit: secondsUnit, x: atSeconds, y: y, bands: bandsOf(r)}
+}
 
 // bandsOf are the phases that are not measured.
 func bandsOf(r *bench.Run) []band {
@@ -41,7 +50,7 @@ func perSecond(r *bench.Run, name string, get func(*bench.Second) float64) line 
 
 func charts(r *bench.Run) []*chartView {
 	var out []*chartView
-	for _, c := range []chart{throughput(r), latencies(r), distribution(r), depth(r), cpu(r), memory(r)} {
+	for _, c := range []chart{throughput(r), latencies(r), distribution(r), depth(r), cpu(r), throttling(r), memory(r)} {
 		if v := c.draw(); v != nil {
 			out = append(out, v)
 		}
@@ -50,19 +59,23 @@ func charts(r *bench.Run) []*chartView {
 }
 
 func throughput(r *bench.Run) chart {
-	lines := []line{
+	c := timeline(r, "Throughput", "messages per second", scaled)
+	c.lines = []line{
 		perSecond(r, "published", func(s *bench.Second) float64 { return float64(s.Published) }),
 		perSecond(r, "confirmed", func(s *bench.Second) float64 { return float64(s.Confirmed) }),
 		perSecond(r, "consumed", func(s *bench.Second) float64 { return float64(s.Consumed) }),
+		perSecond(r, "scheduled", func(s *bench.Second) float64 { return float64(s.Intended) }),
 	}
 	if r.Storm != nil {
-		lines = append(lines, perSecond(r, "connections opened", func(s *bench.Second) float64 { return float64(s.Opened) }))
+		c.lines = append(c.lines, perSecond(r, "connections opened", func(s *bench.Second) float64 { return float64(s.Opened) }))
+		c.yUnit = "messages or connections per second"
 	}
-	return chart{title: "Throughput per second", x: atSeconds, y: scaled, bands: bandsOf(r), lines: lines}
+	return c
 }
 
 func latencies(r *bench.Run) chart {
-	c := chart{title: "Latency by second", x: atSeconds, y: latency, bands: bandsOf(r)}
+	c := timeline(r, "Latency in each second", "latency", latency)
+	c.wide = true
 	for _, one := range []struct {
 		name string
 		get  func(*bench.Quantiles) *float64
@@ -87,7 +100,7 @@ func latencies(r *bench.Run) chart {
 // distribution is latency by quantile over the whole steady part, with as many nines as the samples allow.
 func distribution(r *bench.Run) chart {
 	nines := func(q float64) float64 { return -math.Log10(1 - q) }
-	c := chart{title: "Latency by percentile", y: latency, x: func(x float64) string {
+	c := chart{title: "Latency by percentile", yUnit: "latency", xUnit: "share of messages that waited no longer", wide: true, y: latency, x: func(x float64) string {
 		digits := max(int(math.Ceil(x-1e-9))-2, 0)
 		return fmt.Sprintf("P%.*f", digits, 100*(1-math.Pow(10, -x)))
 	}}
@@ -121,10 +134,10 @@ func distribution(r *bench.Run) chart {
 }
 
 func depth(r *bench.Run) chart {
-	c := chart{title: "Messages in the queues", x: atSeconds, y: scaled, bands: bandsOf(r)}
-	ready := gauge(r, "ready", func(s *bench.Sample) *float64 { return s.MessagesReady })
-	unacked := gauge(r, "unacknowledged", func(s *bench.Sample) *float64 { return s.MessagesUnacked })
-	if c.lines = append(ready, unacked...); len(c.lines) > 0 {
+	c := timeline(r, "Messages in the queues", "messages", scaled)
+	c.lines = append(total(r, "ready", func(s *bench.Sample) *float64 { return s.MessagesReady }),
+		total(r, "unacknowledged", func(s *bench.Sample) *float64 { return s.MessagesUnacked })...)
+	if len(c.lines) > 0 {
 		return c
 	}
 	// Nobody asked the broker: what was sent and not consumed.
@@ -137,7 +150,7 @@ func depth(r *bench.Run) chart {
 }
 
 func cpu(r *bench.Run) chart {
-	c := chart{title: "CPU cores", x: atSeconds, y: three, bands: bandsOf(r)}
+	c := timeline(r, "CPU", "cores in use", three)
 	c.lines = rates(r, func(s *bench.Sample) *float64 { return s.CPUSecondsTotal })
 	c.lines = append(c.lines, perSecond(r, "generator", func(s *bench.Second) float64 { return s.CPUSeconds }))
 	for i := range r.Broker {
@@ -148,10 +161,18 @@ func cpu(r *bench.Run) chart {
 	return c
 }
 
+// throttling is the share of a second in which a node may not run, on all its cores together, because its quota is used up.
+func throttling(r *bench.Run) chart {
+	c := timeline(r, "CPU throttling", "seconds in each second", three)
+	c.lines = rates(r, func(s *bench.Sample) *float64 { return s.CPUThrottledSecondsTotal })
+	return c
+}
+
 func memory(r *bench.Run) chart {
 	const mebi = 1 << 20 // the axis has round numbers of these
-	c := chart{title: "Memory", x: atSeconds, y: func(v float64) string { return three(v) + space + "MiB" }, bands: bandsOf(r)}
+	c := timeline(r, "Memory", "MiB", scaled)
 	c.lines = gauge(r, "", func(s *bench.Sample) *float64 { return s.MemoryUsedBytes })
+	c.lines = append(c.lines, gauge(r, "container", func(s *bench.Sample) *float64 { return s.ContainerMemoryBytes })...)
 	for _, l := range c.lines {
 		for i := range l.points {
 			l.points[i].y /= mebi
@@ -165,15 +186,42 @@ func memory(r *bench.Run) chart {
 	return c
 }
 
-// byNode are the values that each node said, by time.
+// oneRound is how near to one another two figures of a node are that two sources said in the same round.
+const oneRound = 0.5
+
+// byNode are the values that each node said, by time. What the first source said of a node in a round counts, since another
+// may count otherwise.
 func byNode(r *bench.Run, get func(*bench.Sample) *float64) map[string][]point {
 	nodes := map[string][]point{}
 	for i := range r.Broker {
-		if v := get(&r.Broker[i]); v != nil {
-			nodes[r.Broker[i].Node] = append(nodes[r.Broker[i].Node], point{r.Broker[i].AtSeconds, *v})
+		s := &r.Broker[i]
+		v, before := get(s), nodes[s.Node]
+		if v == nil || len(before) > 0 && s.AtSeconds-before[len(before)-1].x < oneRound {
+			continue
 		}
+		nodes[s.Node] = append(before, point{s.AtSeconds, *v})
 	}
 	return nodes
+}
+
+// total is one line of what all nodes have together, at each time at which the last of them has said it.
+func total(r *bench.Run, name string, get func(*bench.Sample) *float64) []line {
+	nodes := byNode(r, get)
+	if len(nodes) == 0 {
+		return nil
+	}
+	l := line{name: name, peaks: true}
+	for i := range slices.MaxFunc(slices.Collect(maps.Values(nodes)), func(a, b []point) int { return len(a) - len(b) }) {
+		var sum point
+		for _, points := range nodes {
+			p := points[min(i, len(points)-1)]
+			sum.x, sum.y = max(sum.x, p.x), sum.y+p.y
+		}
+		if n := len(l.points); n == 0 || sum.x > l.points[n-1].x {
+			l.points = append(l.points, sum)
+		}
+	}
+	return []line{l}
 }
 
 // gauge has a line for each node.
@@ -204,7 +252,9 @@ func rates(r *bench.Run, get func(*bench.Sample) *float64) []line {
 	return out
 }
 
+// nodeName of a line. What comes after the first dot is the same for all nodes of a cluster in Kubernetes.
 func nodeName(name, node string, nodes int) string {
+	node, _, _ = strings.Cut(node, ".")
 	switch {
 	case name == "" && node == "":
 		return "broker"

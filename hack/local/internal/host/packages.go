@@ -34,6 +34,12 @@ var ForCluster = []Need{
 	{"/usr/bin/nsenter", "util-linux"},
 }
 
+// ForFonts is what a browser without a screen needs besides itself: without fonts it draws no letters.
+var ForFonts = []Need{{"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "fonts-dejavu-core"}}
+
+// ForBrowser is what looking at pages needs.
+var ForBrowser = append([]Need{{"/usr/bin/chromium-headless-shell", "chromium-headless-shell"}}, ForFonts...)
+
 // Root says what to do when the program does not run as root.
 func Root(what string) error {
 	if os.Geteuid() != 0 {
