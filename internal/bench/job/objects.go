@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -104,15 +105,13 @@ func planOf(in Input) Plan {
 			CPUCores: float64(c.Spec.Resources.Limits.CPU.MilliValue()) / 1000, Image: c.Status.Image, Nodes: int(c.Spec.Replicas),
 		},
 	}
+	var addresses []string
 	for i := range int(c.Spec.Replicas) {
 		pod := fmt.Sprintf("%s-%d", desired.StatefulSetName(c.Name), i)
-		separator := ","
-		if i == 0 {
-			separator = "amqp://"
-		}
-		p.URI += fmt.Sprintf("%s%s.%s.%s.svc:%d", separator, pod, desired.NodesServiceName(c.Name), c.Namespace, desired.PortAMQP)
+		addresses = append(addresses, fmt.Sprintf("amqp://%s.%s.%s.svc:%d", pod, desired.NodesServiceName(c.Name), c.Namespace, desired.PortAMQP))
 		p.Prometheus = append(p.Prometheus, desired.PrometheusURL(c.Namespace, c.Name, pod))
 	}
+	p.URI = strings.Join(addresses, ",")
 	for _, node := range c.Status.Nodes {
 		if node.HostNode != "" {
 			p.BrokerHosts = append(p.BrokerHosts, node.HostNode)

@@ -26,7 +26,7 @@ type Plan struct {
 	Namespace string   `json:"namespace"`
 	Control   string   `json:"control"`
 	Parts     []string `json:"parts"`
-	// URI for AMQP without credentials, Management API, and the Prometheus endpoints of all nodes.
+	// URI for AMQP without credentials, as `warren bench --uri` takes it, Management API, and the Prometheus endpoints of all nodes.
 	URI        string   `json:"uri"`
 	Management string   `json:"management"`
 	Prometheus []string `json:"prometheus"`
