@@ -282,6 +282,28 @@ func probesOf(pids, folders []string) (load.Kernel, error) {
 	return probes, nil
 }
 
+// disksOf reads NODE=FOLDER, and finds the disks of the nodes of which a process is known.
+func disksOf(folders []string, kernel load.Kernel) (disks []load.Disk, err error) {
+	for _, text := range folders {
+		node, folder, found := strings.Cut(text, "=")
+		if !found || !strings.HasPrefix(folder, "/") {
+			return nil, fmt.Errorf("--disk %q: want NODE=FOLDER, as rabbit@host=/var/lib/rabbitmq", text)
+		}
+		disk := load.Disk{Node: node, Folder: folder}
+		if _, err := disk.Sample(context.Background()); err != nil {
+			return nil, fmt.Errorf("--disk: %w", err)
+		}
+		disks = append(disks, disk)
+	}
+	for _, probe := range kernel {
+		told := slices.ContainsFunc(disks, func(d load.Disk) bool { return d.Node == probe.Node })
+		if disk, ok := load.DiskOf(probe.Node, probe.PID); ok && !told && probe.PID != 0 {
+			disks = append(disks, disk)
+		}
+	}
+	return disks, nil
+}
+
 // onThisMachine tells whether a host of the endpoint is this one: then generator and broker share their cores.
 func onThisMachine(ctx context.Context, endpoint load.Endpoint) bool {
 	own := map[string]bool{}

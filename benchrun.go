@@ -27,6 +27,8 @@ import (
 type benchFlags struct {
 	place
 	prometheus, pids, cgroups []string
+	disks                     []string
+	link                      string
 	scenarios                 []string
 	runs                      int
 	duration, warmUp          time.Duration
@@ -67,6 +69,8 @@ see alarms or others then, and needs --yes-production.
 	flags.StringSliceVar(&f.prometheus, "prometheus", nil, "Prometheus endpoint of each node, as http://HOST:15692")
 	flags.StringArrayVar(&f.pids, "pid", nil, "NODE=PID: a broker node on this machine, by a process of it")
 	flags.StringArrayVar(&f.cgroups, "cgroup", nil, "NODE=FOLDER: a broker node on this machine, by its control group")
+	flags.StringArrayVar(&f.disks, "disk", nil, "NODE=FOLDER: the data of a broker node on this machine (default with --pid: its "+load.DataOf+")")
+	flags.StringVar(&f.link, "link", "", "speed of each node's network link, as 10Gbit, which no node knows: without it a full link is not seen")
 	flags.StringArrayVar(&f.scenarios, "scenario", defaultScenarios, "name of a built-in scenario, a file, or all")
 	flags.IntVar(&f.runs, "runs", 0, "runs of each scenario, of which the median counts (default: as the scenario says)")
 	flags.DurationVar(&f.duration, "duration", 0, "length of the measured part (default: as the scenario says)")
@@ -141,13 +145,13 @@ func runBench(command *cobra.Command, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	kernel, err := probesOf(f.pids, f.cgroups)
+	machine, err := f.machine()
 	if err != nil {
 		return err
 	}
 	ctx := command.Context()
 	b := load.Benchmark{Endpoint: endpoint, Scenarios: scenarios, Interval: f.interval, Owner: ""}
-	if err := f.attach(ctx, &b, kernel); err != nil {
+	if err := f.attach(ctx, &b, machine); err != nil {
 		return err
 	}
 	say := newTeller(command.ErrOrStderr())
@@ -169,7 +173,7 @@ func runBench(command *cobra.Command, f benchFlags) error {
 }
 
 // attach connects the management API and the samplers, and refuses what must not be put under load.
-func (f benchFlags) attach(ctx context.Context, b *load.Benchmark, kernel load.Kernel) error {
+func (f benchFlags) attach(ctx context.Context, b *load.Benchmark, machine []load.Source) error {
 	b.Fingerprint = bench.Fingerprint{
 		CPUModel: cpuModel(), Kernel: kernelRelease(), Generator: version, SharedHost: onThisMachine(ctx, b.Endpoint),
 	}
@@ -199,18 +203,45 @@ func (f benchFlags) attach(ctx context.Context, b *load.Benchmark, kernel load.K
 	if b.Fingerprint.SharedHost {
 		b.Fingerprint.CPUCores = float64(runtime.NumCPU())
 	}
+	if f.link != "" {
+		speed, err := load.ParseSpeed(f.link)
+		if err != nil {
+			return fmt.Errorf("--link %q: %w", f.link, err)
+		}
+		link := load.Link{BytesPerSecond: speed}
+		for _, node := range nodes {
+			link.Nodes = append(link.Nodes, node.Name)
+		}
+		machine = append(machine, link)
+	}
 	b.Sources = func(vhost string) []load.Source {
 		sources := []load.Source{load.Management{API: api, VHost: vhost}}
 		if len(f.prometheus) > 0 {
 			scraper, _ := api.connector.(broker.Scraper)
 			sources = append(sources, load.Prometheus{Scraper: scraper, URLs: f.prometheus, VHost: vhost})
 		}
-		if len(kernel) > 0 {
-			sources = append(sources, kernel)
-		}
-		return sources
+		return append(sources, machine...)
 	}
 	return nil
+}
+
+// machine are the sources for nodes on this machine.
+func (f benchFlags) machine() (sources []load.Source, err error) {
+	kernel, err := probesOf(f.pids, f.cgroups)
+	if err != nil {
+		return nil, err
+	}
+	if len(kernel) > 0 {
+		sources = append(sources, kernel)
+	}
+	disks, err := disksOf(f.disks, kernel)
+	if err != nil {
+		return nil, err
+	}
+	for _, disk := range disks {
+		sources = append(sources, disk)
+	}
+	return sources, nil
 }
 
 // settle is how long traces of an earlier benchmark may take to leave the broker's statistics.

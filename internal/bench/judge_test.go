@@ -148,6 +148,28 @@ func TestJudgeSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+// What the kernel of a node far away says of its network is not known; the broker's own count of its clients' bytes is.
+func TestTheNetworkByTheBrokersCount(t *testing.T) {
+	load := benchtest.Healthy(20000)
+	run := benchtest.Run(builtin(t, "LargeMessages"), 1, load)
+	limit := 1e6
+	for i := range run.Broker {
+		s := &run.Broker[i]
+		s.NetworkReceiveBytesTotal, s.NetworkTransmitBytesTotal, s.NetworkLimitBytesPerSecond = nil, nil, &limit
+		s.BrokerTransmitBytesTotal = new(s.AtSeconds * 0.9 * limit)
+	}
+	v := bench.Judge(builtin(t, "LargeMessages"), run)
+	if v.Bottleneck != bench.NetworkBound || len(v.Evidence) != 1 || v.Evidence[0].Value < 0.89 || v.Evidence[0].Value > 0.91 {
+		t.Errorf("%s by %+v", v.Bottleneck, v.Evidence)
+	}
+	for i := range run.Broker {
+		run.Broker[i].BrokerTransmitBytesTotal = nil
+	}
+	if v := bench.Judge(builtin(t, "LargeMessages"), run); v.Bottleneck == bench.NetworkBound || !slices.Contains(v.Missing, "network") {
+		t.Errorf("%s, missing %v", v.Bottleneck, v.Missing)
+	}
+}
+
 func TestCounterExperimentsSpeakOfTheScenario(t *testing.T) {
 	load := benchtest.Healthy(20000)
 	load.WindowUse, load.WindowWait = 1, 1

@@ -31,7 +31,8 @@ type Sample struct {
 	DiskReadBytesTotal     *float64 `json:"diskReadBytesTotal,omitempty"`
 	DiskWriteBytesTotal    *float64 `json:"diskWriteBytesTotal,omitempty"`
 	DiskWritesTotal        *float64 `json:"diskWritesTotal,omitempty"`
-	DiskWriteSecondsTotal  *float64 `json:"diskWriteSecondsTotal,omitempty"`  // time of all writes: with DiskWritesTotal, the await
+	DeviceWritesTotal      *float64 `json:"deviceWritesTotal,omitempty"`      // of the disk, whoever wrote
+	DiskWriteSecondsTotal  *float64 `json:"diskWriteSecondsTotal,omitempty"`  // time of all writes of the disk: with DeviceWritesTotal, the await
 	DiskBusySecondsTotal   *float64 `json:"diskBusySecondsTotal,omitempty"`   // time with a request in flight
 	IOPressureSecondsTotal *float64 `json:"ioPressureSecondsTotal,omitempty"` // "some" of io.pressure
 

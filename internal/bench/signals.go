@@ -134,12 +134,25 @@ func (g *signals) machine(r *Run, w window) {
 	g.ioPressure = maxOf(r.rates(w, func(s *Sample) *float64 { return s.IOPressureSecondsTotal }))
 	g.diskAwait = maxOf(ratios(
 		r.rates(w, func(s *Sample) *float64 { return s.DiskWriteSecondsTotal }),
-		r.rates(w, func(s *Sample) *float64 { return s.DiskWritesTotal }),
+		r.rates(w, func(s *Sample) *float64 { return s.DeviceWritesTotal }),
 	))
 	speed := r.medians(w, func(s *Sample) *float64 { return s.NetworkLimitBytesPerSecond })
-	g.networkUse = maxOf(ratios(r.rates(w, func(s *Sample) *float64 { return s.NetworkReceiveBytesTotal }), speed))
-	sent := maxOf(ratios(r.rates(w, func(s *Sample) *float64 { return s.NetworkTransmitBytesTotal }), speed))
-	if g.networkUse == nil || sent != nil && *sent > *g.networkUse {
-		g.networkUse = sent
+	received := orElse(r.rates(w, func(s *Sample) *float64 { return s.NetworkReceiveBytesTotal }),
+		r.rates(w, func(s *Sample) *float64 { return s.BrokerReceiveBytesTotal }))
+	sent := orElse(r.rates(w, func(s *Sample) *float64 { return s.NetworkTransmitBytesTotal }),
+		r.rates(w, func(s *Sample) *float64 { return s.BrokerTransmitBytesTotal }))
+	g.networkUse = maxOf(ratios(received, speed))
+	if out := maxOf(ratios(sent, speed)); g.networkUse == nil || out != nil && *out > *g.networkUse {
+		g.networkUse = out
 	}
+}
+
+// orElse is, for each node, what the kernel says, or else what the broker counts.
+func orElse(kernel, broker map[string]float64) map[string]float64 {
+	for node, v := range broker {
+		if _, known := kernel[node]; !known {
+			kernel[node] = v
+		}
+	}
+	return kernel
 }

@@ -1,10 +1,13 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -81,29 +84,39 @@ func (r *run) blockedSeconds() float64 {
 	return total
 }
 
-// sample reads the sources until the context ends.
+// sample reads the sources until the context ends, each on its own: a management API that takes long is no reason to know
+// nothing of CPU and disk.
 func (r *run) sample(ctx context.Context) {
-	if len(r.Sources) == 0 {
-		return
+	var all sync.WaitGroup
+	for _, source := range r.Sources {
+		all.Go(func() { r.sampleOne(ctx, source) })
 	}
+	all.Wait()
+	slices.SortStableFunc(r.result.Broker, func(a, b bench.Sample) int { return cmp.Compare(a.AtSeconds, b.AtSeconds) })
+}
+
+func (r *run) sampleOne(ctx context.Context, source Source) {
 	interval := r.Interval
 	if interval <= 0 {
 		interval = 2 * time.Second
 	}
-	for n := int64(1); ; n++ {
-		for _, source := range r.Sources {
-			at := r.clock.now()
-			samples, err := source.Sample(ctx)
-			if err != nil && ctx.Err() == nil {
-				r.silence.Store(new(err.Error()))
-			}
-			for _, s := range samples {
-				s.AtSeconds = since((at + r.clock.now()) / 2)
-				r.result.Broker = append(r.result.Broker, s)
-				r.heed(s)
-			}
+	for {
+		at := r.clock.now()
+		samples, err := source.Sample(ctx)
+		if err != nil && ctx.Err() == nil {
+			r.silence.Store(new(err.Error()))
 		}
-		if !pause(ctx, time.Until(r.clock.started.Add(time.Duration(n)*interval))) && ctx.Err() != nil {
+		between := since((at + r.clock.now()) / 2)
+		for _, s := range samples {
+			s.AtSeconds = between
+			r.samplesMu.Lock()
+			r.result.Broker = append(r.result.Broker, s)
+			r.samplesMu.Unlock()
+			r.heed(s)
+		}
+		// The next one at the next multiple of the interval: one that took long is not made up for.
+		next := time.Duration(r.clock.now()).Truncate(interval) + interval
+		if !pause(ctx, next-time.Duration(r.clock.now())) {
 			return
 		}
 	}

@@ -114,6 +114,7 @@ type run struct {
 	peakHeap              float64
 	unacked               int64
 	silence               atomic.Pointer[string] // why a source said nothing, since the last second
+	samplesMu             sync.Mutex             // of result.Broker, while sources are read
 }
 
 // Do makes one run. The result has what was measured even when there is an error; its queues are deleted in any case.

@@ -139,7 +139,7 @@ func sample(s *bench.Scenario, load Load, at float64) bench.Sample {
 		CPUPressureSecondsTotal: new(at * load.CPUPressure),
 		MemoryUsedBytes:         new(200e6 + at*1e6), MemoryWatermarkBytes: new(1e9), MemoryLimitBytes: new(2e9),
 		DiskBusySecondsTotal: new(at * load.DiskBusy), IOPressureSecondsTotal: new(at * load.IOPressure),
-		DiskWritesTotal: new(at * 100), DiskWriteSecondsTotal: new(at * 100 * load.Await), DiskWriteBytesTotal: new(at * 5e6),
+		DeviceWritesTotal: new(at * 100), DiskWriteSecondsTotal: new(at * 100 * load.Await), DiskWriteBytesTotal: new(at * 5e6),
 		NetworkReceiveBytesTotal: new(at * load.Network * speed), NetworkTransmitBytesTotal: new(at * load.Network * speed / 2),
 		NetworkLimitBytesPerSecond: &speed,
 		ConnectionPendingPackets:   &load.Pending, ConnectionsInFlow: &flow,
