@@ -563,24 +563,27 @@ func TestTheStopScriptWaitsForMirrorsWhereThereAreAny(t *testing.T) {
 
 // A node that does not run stops at once; one that runs, or is too busy to say so, waits and hands over.
 func TestTheStopScriptWaitsUnlessTheNodeIsDown(t *testing.T) {
-	s := set(t, build(t, "minimal"))
-	command := s.Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Exec.Command
+	const uid = "11111111-2222-3333-4444-555555555555"
 	for _, c := range []struct {
 		name       string
+		sample     string
 		status     int
 		parameters string
 		want       string
 	}{
-		{"it runs", 0, "cluster_name\tx", "await_online_quorum_plus_one drain "},
-		{"it is too busy to say so", 75, "", "await_online_quorum_plus_one drain "},
-		{"no such node, or it is booting", 69, "", ""},
-		{"its cluster is being deleted", 0, "warren-stop-now\t\"11111111-2222-3333-4444-555555555555\"", ""},
-		{"one before it was deleted", 0, "warren-stop-now\t\"another-uid\"", "await_online_quorum_plus_one drain "},
+		{"it runs", "minimal", 0, "cluster_name\tx", "await_online_quorum_plus_one drain "},
+		{"it is too busy to say so", "minimal", 75, "", "await_online_quorum_plus_one drain "},
+		{"no such node, or it is booting", "minimal", 69, "", ""},
+		{"its cluster is being deleted", "minimal", 0, "warren-stop-now\t\"" + uid + "\"", ""},
+		{"so is one that would pause in a minority", "legacy", 0, "warren-stop-now\t\"" + uid + "\"", "eval "},
+		{"one before it was deleted", "minimal", 0, "warren-stop-now\t\"another-uid\"", "await_online_quorum_plus_one drain "},
 	} {
+		command := set(t, build(t, c.sample)).Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Exec.Command
 		folder := t.TempDir()
 		for name, script := range map[string]string{
 			"rabbitmq-diagnostics": fmt.Sprintf("exit %d", c.status),
-			"rabbitmqctl":          fmt.Sprintf("echo '%s'", c.parameters),
+			"rabbitmqctl":          fmt.Sprintf(`[ "$2" = eval ] && printf '%%s ' "$2" >> "$CALLS"; echo '%s'`, c.parameters),
+			"sleep":                "exit 0",
 			"rabbitmq-upgrade":     `printf '%s ' "$2" >> "$CALLS"`,
 		} {
 			if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {

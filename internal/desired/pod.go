@@ -28,6 +28,8 @@ const (
 	// over, and to shut down.
 	stopSeconds     = 600
 	stopWaitSeconds = 480
+	// goSeconds is how long a node of a cluster that goes as a whole may take to shut down.
+	goSeconds = 60
 	// Of two nodes one can never spare the other: the wait is only for the other to be there at all.
 	stopWaitSecondsOfTwo = 30
 )
@@ -191,6 +193,10 @@ const StopNowParameter = "warren-stop-now"
 // not run, or has paused because it is in a minority, has nothing to hand over, and a cluster that is being deleted as a
 // whole waits for nobody. Status 75 is a time-out: a node that is too busy to say that it runs is the last that may skip
 // the wait.
+//
+// Nodes that all stop at once may wait for one another inside RabbitMQ, without end: the last one finds itself in a
+// minority, and pausing and stopping then block each other. So partitions are ignored first, and what has not ended
+// after goSeconds is killed; all that was confirmed is on disk by then.
 func stopScript(in Input) string {
 	ready := "rabbitmq-upgrade -q await_online_quorum_plus_one -t 10"
 	if in.Capabilities.MirroredQueues {
@@ -200,6 +206,10 @@ func stopScript(in Input) string {
 	if in.Cluster.Spec.Replicas == 2 {
 		wait = stopWaitSecondsOfTwo
 	}
+	forget := ""
+	if in.Capabilities.PartitionHandling {
+		forget = "\n  rabbitmqctl -q eval 'application:set_env(rabbit, cluster_partition_handling, ignore).' -t 10"
+	}
 	return fmt.Sprintf(`stop_now() {
   grep -q '^%[1]s="true"' %[2]s/annotations ||
     rabbitmqctl -q list_global_parameters -t 10 | grep -q '%[5]s.*%[6]s'
@@ -208,6 +218,10 @@ running() {
   rabbitmq-diagnostics -q check_running -t 20
   case $? in 0 | 75) ;; *) return 1 ;; esac
 }
+go_together() {%[7]s
+  { sleep %[8]d; kill -KILL "$(cat "%[9]s/$RABBITMQ_NODENAME.pid")"; } > /dev/null 2>&1 &
+  exit 0
+}
 until=$(( $(date +%%s) + %[3]d ))
 until stop_now; do
   running || exit 0
@@ -215,7 +229,8 @@ until stop_now; do
   [ "$(date +%%s)" -lt "$until" ] || break
   sleep 1
 done
-stop_now || rabbitmq-upgrade -q drain -t 60
+stop_now && go_together
+rabbitmq-upgrade -q drain -t 60
 exit 0
-`, v1alpha1.AnnotationStopNow, podInfoFolder, wait, ready, StopNowParameter, in.Cluster.UID)
+`, v1alpha1.AnnotationStopNow, podInfoFolder, wait, ready, StopNowParameter, in.Cluster.UID, forget, goSeconds, dataFolder)
 }
