@@ -74,6 +74,7 @@ func (r *BenchmarkReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 		}
 	}
 	scenarios, faults := plan.Scenarios(b.Spec)
+	faults = append(faults, plan.Unsupported(scenarios, seen.Cluster)...)
 	outcome := status.Benchmark{Object: &b, Seen: seen.Observed(r.Image, faults), Active: b.Status.Active.DeepCopy()}
 	outcome.Decision = plan.Next(&b, outcome.Seen, r.Now())
 	if outcome.Decision.Verb == plan.Start {

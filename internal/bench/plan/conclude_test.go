@@ -195,6 +195,23 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// Mirrored queues are for brokers that have them.
+func TestUnsupported(t *testing.T) {
+	scenarios, _ := Scenarios(v1alpha1.BenchmarkSpec{Scenarios: []v1alpha1.BuiltinScenario{"Classic", "Mirrored"}})
+	of := func(version string) *v1alpha1.WorkloadCluster {
+		return cluster(func(c *v1alpha1.WorkloadCluster) { c.Status.Version = version })
+	}
+	for _, c := range []struct {
+		cluster *v1alpha1.WorkloadCluster
+		faults  int
+	}{{nil, 0}, {of(""), 0}, {of("3.10.8"), 0}, {of("4.3.6"), 1}} {
+		got := Unsupported(scenarios, c.cluster)
+		if len(got) != c.faults || c.faults > 0 && !strings.Contains(got[0], "scenario Mirrored") {
+			t.Errorf("%+v: got %q", c.cluster, got)
+		}
+	}
+}
+
 // The schema names the scenarios that there are.
 func TestTheSchemaKnowsTheMatrix(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "crd", "rabbitmq.warren.dev_benchmarks.yaml"))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/bench"
+	"github.com/warren-mq/warren/internal/broker"
 )
 
 // Scenarios are those that a spec asks for, in order, with its runs and caps; faults say what is wrong with it.
@@ -50,6 +51,28 @@ func Scenarios(spec v1alpha1.BenchmarkSpec) (scenarios []bench.Scenario, faults 
 		fault("spec.gate.maxRegression: %v", err)
 	}
 	return scenarios, faults
+}
+
+// Unsupported says which scenarios the cluster's version cannot run: one of them would end the run of all. It says nothing
+// while the version is not known.
+func Unsupported(scenarios []bench.Scenario, c *v1alpha1.WorkloadCluster) (faults []string) {
+	if c == nil {
+		return nil
+	}
+	version, err := broker.ParseVersion(c.Status.Version)
+	if err != nil {
+		return nil
+	}
+	can, err := broker.CapabilitiesOf(version)
+	if err != nil || can.MirroredQueues {
+		return nil
+	}
+	for _, s := range scenarios {
+		if s.Queues.Type == bench.MirroredQueue {
+			faults = append(faults, fmt.Sprintf("scenario %s has mirrored queues, which RabbitMQ %s does not have: use type Quorum", s.Name, version))
+		}
+	}
+	return faults
 }
 
 // capTo lowers the scenario's caps to those of the spec.
