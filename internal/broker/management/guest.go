@@ -167,6 +167,9 @@ func (c *client) FlowOf(ctx context.Context, vhost string) (broker.Flow, error) 
 	var flow broker.Flow
 	count := func(what string, each listing, p path, tell func(state string)) error {
 		return each(ctx, fmt.Sprintf("list %s of vhost %q", what, vhost), p, "state", func(raw json.RawMessage) error {
+			if string(raw) == "[]" {
+				return nil // how the broker writes an object without members: it has no statistics of it yet
+			}
 			var reply connectionReply
 			if err := json.Unmarshal(raw, &reply); err != nil {
 				return err
