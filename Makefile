@@ -148,6 +148,10 @@ bench-generator: ## Measure the load generator itself, on a null broker and a re
 	@$(LOCAL) images
 	@go run ./test/bench/generator --out $(OUT)/bench/bench-generator.json $(ARGS)
 
+.PHONY: bench-kind
+bench-kind: ## Run all scenarios by the Kind Benchmark, and measure schedulers, mirrors and prefetch, on a Kubernetes (ARGS="--help")
+	@go run ./test/bench/kind $(ARGS)
+
 ##@ Demo
 
 .PHONY: demo

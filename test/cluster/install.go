@@ -107,15 +107,18 @@ func (c *Cluster) tool(ctx context.Context, name string, args ...string) (string
 }
 
 // RemoveNamespaces removes namespaces that exist with all in them. Clusters go first: Kubernetes would delete their pods
-// before anybody can tell these that they need not wait for one another.
+// before anybody can tell these that they need not wait for one another. Then their pods: Kubernetes looks at a namespace that has pods only
+// after half of the time that these may take to end.
 func (c *Cluster) RemoveNamespaces(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		for _, args := range [][]string{
 			{"delete", "workloadclusters", "--all", "--namespace", name, "--timeout", "3m"},
+			{"wait", "--for=delete", "pods", "--all", "--namespace", name, "--timeout", "3m"},
 			{"delete", "namespace", name, "--ignore-not-found", "--timeout", "10m"},
 		} {
 			_, err := c.Kubectl(ctx, args...)
-			if err != nil && !strings.Contains(err.Error(), "the server doesn't have a resource type") {
+			if err != nil && !strings.Contains(err.Error(), "the server doesn't have a resource type") &&
+				!strings.Contains(err.Error(), "no matching resources found") {
 				return err
 			}
 		}

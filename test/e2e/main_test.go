@@ -105,8 +105,8 @@ func explainFailure(t *testing.T, namespace string) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		for _, args := range [][]string{
-			{"get", "wlc,qpol,pods,statefulsets,pvc,secrets,services", "-n", namespace, "-o", "wide"},
-			{"get", "wlc,qpol", "-n", namespace, "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {range .status.conditions[*]}{"\n  "}{.type}={.status} {.reason}: {.message}{end}{"\n"}{end}`},
+			{"get", "wlc,qpol,qbench,jobs,pods,statefulsets,pvc,secrets,services", "-n", namespace, "-o", "wide"},
+			{"get", "wlc,qpol,qbench", "-n", namespace, "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {range .status.conditions[*]}{"\n  "}{.type}={.status} {.reason}: {.message}{end}{"\n"}{end}`},
 			{"events", "-n", namespace},
 			{"logs", "-n", cluster.Namespace, "deployment/" + cluster.Release, "--tail", "60"},
 		} {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -37,7 +38,7 @@ func quantity(text string) resource.Quantity { return resource.MustParse(text) }
 func kinds() []client.ObjectList {
 	return []client.ObjectList{
 		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{},
-		&corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &appsv1.StatefulSetList{}, &appsv1.ControllerRevisionList{},
+		&corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &appsv1.StatefulSetList{}, &appsv1.ControllerRevisionList{}, &batchv1.JobList{},
 		&policyv1.PodDisruptionBudgetList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &discoveryv1.EndpointSliceList{},
 	}
 }
