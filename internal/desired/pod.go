@@ -218,8 +218,8 @@ running() {
   rabbitmq-diagnostics -q check_running -t 20
   case $? in 0 | 75) ;; *) return 1 ;; esac
 }
-go_together() {%[7]s
-  { sleep %[8]d; kill -KILL "$(cat "%[9]s/$RABBITMQ_NODENAME.pid")"; } > /dev/null 2>&1 &
+go_together() {
+  { sleep %[8]d; kill -KILL "$(cat "%[9]s/$RABBITMQ_NODENAME.pid")"; } > /dev/null 2>&1 &%[7]s
   exit 0
 }
 until=$(( $(date +%%s) + %[3]d ))
