@@ -53,7 +53,11 @@ type publisher struct {
 	stale bool // the reader has made room since the last quiet
 
 	waited  int64 // when the last wait for room ended
-	excused bool  // the pacer catches up after a wait for the broker
+	pushed  int64 // when the last write of its own ended
+	inRoom  int64 // ns of all waits for room
+	held    int64 // ns of inRoom and of the wire's writes at the last send
+	lag     int64 // ns by which the schedule is behind through the broker
+	excused bool  // what is not sent in time is the broker's doing
 	starve  func()
 
 	gathered int64 // since when messages wait for others to be sent with; 0 when none does
@@ -154,20 +158,22 @@ func (p *publisher) giveUp(schedule *bench.Schedule, start, made int64) {
 	}
 }
 
-// readyFor is from when on a delay is the generator's own. After a wait for the broker the pacer lets the sends that are
-// overdue go one after the other: that delay is on purpose. After a delay of its own it is not.
+// readyFor is from when on a delay is the generator's own, for a send that was due at intended and may go at at. A schedule that
+// is behind is the broker's doing for as long as the broker has held the publisher since it was in time, by a full window
+// or a write that blocked, also one of another publisher of the connection; the rest is the generator's. Sends that are
+// overdue go one after the other on purpose, so the broker's part is never more than what is left to catch up.
 func (p *publisher) readyFor(intended, at int64) int64 {
-	if at <= intended {
-		p.excused = false
+	held := p.inRoom + p.wire.held.Load()
+	recently := held - p.held
+	p.held = held
+	behind := at - intended
+	if behind <= 0 {
+		p.lag, p.excused = 0, false
 		return intended
 	}
-	if p.clock.now()-max(p.waited, p.wire.pushed.Load()) < int64(time.Millisecond) {
-		p.excused = true
-	}
-	if p.excused {
-		return at
-	}
-	return intended
+	p.lag = min(behind, p.lag+recently)
+	p.excused = behind-p.lag <= int64(bench.LateAfter)
+	return intended + p.lag
 }
 
 // one sends a message that is due.
@@ -182,6 +188,7 @@ func (p *publisher) one(done <-chan struct{}, intended, ready int64, paced bool)
 			return nil
 		}
 		p.waited = p.clock.now()
+		p.inRoom += p.waited - p.pushed
 		p.rec.add(func(s *bench.Second) { s.WindowWaitSeconds += since(p.waited - began) })
 		ready = max(ready, p.waited)
 	}
@@ -222,7 +229,7 @@ func (p *publisher) record(intended, ready, now, bytes int64, paced bool) {
 		return
 	}
 	if p.span.holds(intended) {
-		late := time.Duration(now - max(ready, p.wire.pushed.Load()))
+		late := time.Duration(now - max(ready, p.pushed))
 		r.pacing.Record(late)
 		r.intended++
 		if late > bench.LateAfter {
@@ -235,9 +242,8 @@ func (p *publisher) record(intended, ready, now, bytes int64, paced bool) {
 func (p *publisher) push() error {
 	began := p.clock.now()
 	p.gathered = 0
-	err := p.wire.flush()
-	ended := p.clock.now()
-	p.wire.pushed.Store(ended)
+	ended, err := p.wire.push(p.clock, began)
+	p.pushed = ended
 	p.rec.add(func(s *bench.Second) { s.WriteWaitSeconds += since(ended - began) })
 	return err
 }

@@ -1,9 +1,11 @@
 package load
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,5 +170,67 @@ func TestTheScenarioOfThePage(t *testing.T) {
 	s, err := bench.DecodeScenario([]byte(text))
 	if err != nil || s.Name != "Orders" || s.Publishers.Connections != 2 {
 		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+// Whose doing it is that a schedule is behind: a publisher of 100 messages a second, that is one each 10 ms, catches up at
+// twice its rate.
+func TestWhoseDoingALateSendIs(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	type step struct {
+		room, write  int64 // ms since the send before in which it waited for room, and in which the wire was in a write
+		intended, at int64 // ms
+		ready        int64 // ms, wanted
+		excused      bool
+	}
+	for name, steps := range map[string][]step{
+		"in time": {{0, 0, 10, 10, 10, false}, {1, 1, 20, 20, 20, false}},
+		"a pause that fills the window": {
+			{0, 0, 10, 10, 10, false}, {1000, 0, 20, 1010, 1010, true}, {0, 0, 30, 1015, 1015, true}, {0, 0, 40, 1020, 1020, true}, {0, 0, 1030, 1030, 1030, false},
+		},
+		"and that is noticed late":                       {{1000, 0, 20, 1060, 1020, false}, {0, 0, 30, 1065, 1030, false}, {0, 0, 900, 1500, 1500, true}},
+		"a write of another publisher of the connection": {{0, 500, 20, 515, 515, true}, {0, 0, 30, 520, 520, true}},
+		"the generator's own delay":                      {{0, 0, 20, 520, 20, false}, {0, 1, 30, 525, 31, false}, {1, 0, 40, 530, 42, false}},
+		"its own delay while it catches up": {
+			{1000, 0, 20, 1015, 1015, true}, {0, 0, 500, 1260, 1260, true}, {0, 0, 510, 1500, 1270, false},
+		},
+		"a wait before does not excuse it later": {{1000, 0, 20, 1015, 1015, true}, {0, 0, 1100, 1100, 1100, false}, {0, 0, 1110, 1700, 1110, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &publisher{wire: &wire{}}
+			for i, s := range steps {
+				p.inRoom += s.room * ms
+				p.wire.held.Add(s.write * ms)
+				if ready := p.readyFor(s.intended*ms, s.at*ms); ready != s.ready*ms || p.excused != s.excused {
+					t.Errorf("send %d: ready at %d ms, excused %v; want %d, %v", i, ready/ms, p.excused, s.ready, s.excused)
+				}
+			}
+		})
+	}
+}
+
+// Two publishers of a connection are held by one write, once.
+func TestAWriteHoldsAllPublishersOfAConnection(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	w := newWire(here, 64)
+	c := clock{started: time.Now()}
+	var all sync.WaitGroup
+	for range 2 {
+		began := c.now()
+		if _, err := w.gather(newMessage(1, "", "q", false, true, 64, 4096), &stamp{}); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() { _, _ = w.push(c, began) })
+	}
+	before := c.now()
+	var buffer [4096]byte
+	if _, err := there.Read(buffer[:]); err != nil {
+		t.Fatal(err)
+	}
+	_ = there.Close()
+	all.Wait()
+	if held := w.held.Load(); held <= 0 || held > c.now() {
+		t.Errorf("held for %d ns, of which %d before anybody read, of %d in all", held, before, c.now())
 	}
 }

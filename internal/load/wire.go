@@ -59,7 +59,8 @@ type wire struct {
 	err error
 
 	sent, received atomic.Int64 // bytes
-	pushed         atomic.Int64 // when a publisher's last write ended, in ns of the run's clock
+	held           atomic.Int64 // ns in which a publisher was in a write, or waited for one
+	pushed         int64        // when a publisher's last write ended, in ns of the run's clock
 }
 
 // lane is one channel whose hot frames are diverted.
@@ -282,6 +283,18 @@ func (w *wire) flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.flushLocked()
+}
+
+// push is flush for a publisher that came at began. It tells when it ended, and counts the time before anybody who waits for the
+// lock can go on: publishers that share the connection were held by it as well. Time that several wait counts once.
+func (w *wire) push(c clock, began int64) (ended int64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err = w.flushLocked()
+	ended = c.now()
+	w.held.Add(ended - max(began, w.pushed))
+	w.pushed = ended
+	return ended, err
 }
 
 func (w *wire) flushLocked() error {

@@ -94,6 +94,7 @@ func TestAStoppedBrokerIsInTheLatency(t *testing.T) {
 	if *f.Latency.P90Seconds < 0.5 || *f.Uncorrected.P90Seconds > *f.Latency.P90Seconds/3 {
 		t.Errorf("P90 is %.3f s corrected and %.3f s uncorrected", *f.Latency.P90Seconds, *f.Uncorrected.P90Seconds)
 	}
-	t.Logf("P90 %.3f s, P99 %.3f s corrected; P90 %.3f s, P99 %.3f s uncorrected", *f.Latency.P90Seconds, *f.Latency.P99Seconds,
-		*f.Uncorrected.P90Seconds, *f.Uncorrected.P99Seconds)
+	g := results[0].Runs[0].Generator
+	t.Logf("P90 %.3f s, P99 %.3f s corrected; P90 %.3f s, P99 %.3f s uncorrected; %d of %d sends late through the generator", *f.Latency.P90Seconds,
+		*f.Latency.P99Seconds, *f.Uncorrected.P90Seconds, *f.Uncorrected.P99Seconds, g.LateSends, g.IntendedSends)
 }
