@@ -109,12 +109,36 @@ func benchmark(at *brokers.Broker, scenarios ...bench.Scenario) (load.Benchmark,
 	return load.Benchmark{
 		API: client, Policies: client, Owner: at.Username, Endpoint: endpoint, Scenarios: scenarios, Interval: time.Second,
 		Sources: func(vhost string) []load.Source {
-			return []load.Source{
+			sources := []load.Source{
 				load.Management{API: client, VHost: vhost},
 				load.Prometheus{Scraper: connector.(broker.Scraper), URLs: []string{at.Prometheus}, VHost: vhost},
 			}
+			if at.PID == 0 { // it is elsewhere
+				return sources
+			}
+			sources = append(sources, load.Kernel{{Node: at.Name + "@localhost", PID: at.PID}})
+			if disk, ok := load.DiskOf(at.Name+"@localhost", at.PID); ok {
+				sources = append(sources, disk)
+			}
+			return sources
 		},
 	}, nil
+}
+
+// ownBroker is one of a test's own, with arguments of hack/local's "broker start".
+func ownBroker(t *testing.T, version, name string, arguments ...string) *brokers.Broker {
+	t.Helper()
+	name = fmt.Sprintf("lg-%s-%d", name, os.Getpid())
+	b, err := brokers.Start(version, name, append([]string{"--plugins", "rabbitmq_management,rabbitmq_prometheus"}, arguments...)...)
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // quick is a scenario of few seconds.
