@@ -31,7 +31,7 @@ A benchmark works in a vhost and as a user of its own, which it removes again. I
 that others use. docs/benchmark.md says what is measured and how.`,
 		Args: cobra.NoArgs,
 	}
-	command.AddCommand(benchRunCommand(), benchCompareCommand(), benchScenariosCommand(), benchSweepCommand(), benchWorkerCommand())
+	command.AddCommand(benchRunCommand(), benchCompareCommand(), benchReportCommand(), benchScenariosCommand(), benchSweepCommand(), benchWorkerCommand())
 	return command
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -78,7 +77,7 @@ func parseRatio(text string) (float64, error) {
 func readResults(files []string) ([]bench.Result, error) {
 	var results []bench.Result
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := readResultFile(file)
 		if err != nil {
 			return nil, err
 		}

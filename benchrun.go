@@ -21,6 +21,7 @@ import (
 	"github.com/warren-mq/warren/internal/bench/report"
 	"github.com/warren-mq/warren/internal/broker"
 	"github.com/warren-mq/warren/internal/load"
+	"github.com/warren-mq/warren/internal/store"
 )
 
 // benchFlags are the flags of bench run.
@@ -161,7 +162,7 @@ func runBench(command *cobra.Command, f benchFlags) error {
 	}
 	results, failed := b.Do(ctx)
 	if len(results) > 0 {
-		if err := writeResults(f.out, results); err != nil {
+		if err := store.Write(f.out, report.Input{Results: results, Written: time.Now().UTC()}); err != nil {
 			return errors.Join(failed, err)
 		}
 		if err := f.print(command.OutOrStdout(), results); err != nil {
@@ -311,33 +312,6 @@ func validRuns(results []bench.Result) error {
 		failures = append(failures, fmt.Errorf("scenario %s has no valid run: %s", r.Scenario.Name, reason))
 	}
 	return errors.Join(failures...)
-}
-
-// writeResults writes for each scenario the result as JSON and its HDR logs, and one page for all.
-func writeResults(dir string, results []bench.Result) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, r := range results {
-		text, err := bench.EncodeResult(r)
-		if err != nil {
-			return err
-		}
-		log, err := bench.WriteHDRLog(r)
-		if err != nil {
-			return err
-		}
-		for name, content := range map[string][]byte{r.Scenario.Name + ".json": text, r.Scenario.Name + ".hlog": log} {
-			if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-				return err
-			}
-		}
-	}
-	page, err := report.Page(report.Input{Results: results, Written: time.Now().UTC()})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "report.html"), page, 0o644)
 }
 
 func (f benchFlags) print(out io.Writer, results []bench.Result) error {

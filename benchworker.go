@@ -23,6 +23,7 @@ import (
 	"github.com/warren-mq/warren/internal/bench/job"
 	"github.com/warren-mq/warren/internal/broker"
 	"github.com/warren-mq/warren/internal/load"
+	"github.com/warren-mq/warren/internal/store"
 )
 
 func benchWorkerCommand() *cobra.Command {
@@ -59,7 +60,10 @@ func runWorker(command *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	m := mailbox{plan: p, pod: number, client: kube, writer: apply.Writer{Client: kube}}
+	m := mailbox{plan: p, pod: number, client: kube, writer: apply.Writer{Client: kube}, unstored: new(error)}
+	if p.Store != nil {
+		m.archive = &store.Archive{Root: storeRoot(), Store: *p.Store}
+	}
 	ctx := command.Context()
 	failed := measure(ctx, command, m)
 	ending := job.Ending{Code: job.Done}
@@ -70,6 +74,7 @@ func runWorker(command *cobra.Command, path string) error {
 	case failed != nil && !onlyCleanupFailed(failed):
 		ending = job.Ending{Code: job.Failed, Message: failed.Error()}
 	}
+	m.store(&ending)
 	return errors.Join(failed, m.end(context.WithoutCancel(ctx), ending))
 }
 
@@ -135,9 +140,17 @@ func lead(ctx context.Context, command *cobra.Command, at place, endpoint load.E
 	}
 	m.fingerprint.BrokerVersion, m.fingerprint.ErlangVersion = overview.RabbitMQVersion, overview.ErlangVersion
 	w.API, w.Policies = api, api
+	cgroups, err := brokerCgroups(ctx, p)
+	if err != nil {
+		return err
+	}
 	w.Sources = func(vhost string) []load.Source {
 		scraper, _ := api.connector.(broker.Scraper)
-		return []load.Source{load.Management{API: api, VHost: vhost}, load.Prometheus{Scraper: scraper, URLs: p.Prometheus, VHost: vhost}}
+		sources := []load.Source{load.Management{API: api, VHost: vhost}, load.Prometheus{Scraper: scraper, URLs: p.Prometheus, VHost: vhost}}
+		if cgroups != nil {
+			sources = append(sources, cgroups)
+		}
+		return sources
 	}
 	return nil
 }
@@ -149,6 +162,9 @@ type mailbox struct {
 	client      client.Reader
 	writer      apply.Writer
 	fingerprint bench.Fingerprint
+	// archive is the volume for results; nil without one. unstored is the first reason why a part is not on it.
+	archive  *store.Archive
+	unstored *error
 }
 
 // configMapClient can do nothing but read and write ConfigMaps, and asks the API server for nothing else.
@@ -207,7 +223,9 @@ func (m mailbox) allAt(arrivals map[string]string, order int) bool {
 
 func (m mailbox) handBack(ctx context.Context, scenario int, part bench.Part, left map[string]int64) error {
 	s := m.plan.Scenarios[scenario]
-	packed, err := job.EncodePart(job.Part{Of: m.plan.Pods, Fingerprint: m.fingerprint, Part: part, Left: left}, s.Runs)
+	whole := job.Part{Of: m.plan.Pods, Fingerprint: m.fingerprint, Part: part, Left: left}
+	m.putPart(scenario, whole)
+	packed, err := job.EncodePart(whole, s.Runs)
 	if err != nil {
 		return err
 	}
@@ -220,6 +238,44 @@ func (m mailbox) end(ctx context.Context, ending job.Ending) error {
 		return err
 	}
 	return m.write(ctx, m.plan.Control, map[string]string{job.EndingKey(m.pod): string(text)}, nil)
+}
+
+// storeRoot is where the volume is mounted.
+func storeRoot() string { return firstText(os.Getenv(job.EnvStore), job.StorePath) }
+
+// putPart keeps a part on the volume, whole. That it cannot ends no run: what was measured is handed back all the same.
+func (m mailbox) putPart(scenario int, part job.Part) {
+	if m.archive == nil {
+		return
+	}
+	packed, err := job.EncodeWhole(part)
+	if err == nil {
+		err = m.archive.PutPart(scenario, job.PartKey(part.Part.Run.Number, m.pod), packed)
+	}
+	if err != nil && *m.unstored == nil {
+		*m.unstored = err
+	}
+}
+
+// store makes the run's folder on the volume, when all pods have put their parts there, and says in the ending what became of it.
+func (m mailbox) store(ending *job.Ending) {
+	if m.archive == nil || ending.Code == job.Refused {
+		return
+	}
+	if *m.unstored != nil {
+		ending.StoreFault = (*m.unstored).Error()
+		return
+	}
+	if m.pod > 0 {
+		return
+	}
+	folder, err := m.archive.Keep(m.plan.Scenarios, m.plan.Namespace+"/"+m.plan.Store.Benchmark, time.Now().UTC())
+	if ending.Folder = folder; err != nil {
+		ending.StoreFault = err.Error()
+	}
+	if folder == "" && err == nil {
+		ending.StoreFault = "nothing was measured"
+	}
 }
 
 // write tries again while the API server does not answer.

@@ -36,6 +36,7 @@ type managerFlags struct {
 	poll, brokerTimeout          time.Duration
 	concurrency                  int
 	debug                        bool
+	brokerCgroups                bool
 }
 
 // brokerRequests shows that a steady state only reads.
@@ -61,6 +62,7 @@ func managerCommand() *cobra.Command {
 	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces to watch; all if empty")
 	flags.StringVar(&f.image, "rabbitmq-image", "docker.io/library/rabbitmq:{version}-management", "image that a version stands for; {version} is replaced by spec.version")
 	flags.StringVar(&f.ownImage, "image", "", "Warren's own image, which the pods of Benchmarks run; without it no Benchmark runs")
+	flags.BoolVar(&f.brokerCgroups, "broker-cgroups", false, "let Benchmarks that ask for it read the control groups of broker pods; the manager needs the verb create on pods/exec to give that right")
 	flags.DurationVar(&f.poll, "poll-interval", 30*time.Second, "how often brokers are looked at for drift")
 	flags.DurationVar(&f.brokerTimeout, "broker-timeout", 10*time.Second, "how long one call to a broker may take")
 	flags.IntVar(&f.concurrency, "concurrency", 10, "how many objects of a kind are worked on at once")
@@ -119,7 +121,7 @@ func runManager(ctx context.Context, f managerFlags) error {
 	if err != nil {
 		return err
 	}
-	benchmarks := &controllers.BenchmarkReconciler{Options: options, Image: f.ownImage, Channel: notify.New(), Metrics: gauges}
+	benchmarks := &controllers.BenchmarkReconciler{Options: options, Image: f.ownImage, MayExec: f.brokerCgroups, Channel: notify.New(), Metrics: gauges}
 	if err := benchmarks.SetupWithManager(manager); err != nil {
 		return fmt.Errorf("controller of Benchmarks: %w", err)
 	}

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +39,8 @@ type BenchmarkReconciler struct {
 	Options
 	// Image of Warren itself, which the pods of a run have; "" when it is not known.
 	Image string
+	// MayExec: the manager may let the pods of a run execute programs in those of the broker.
+	MayExec bool
 	// Channel of notifications.
 	Channel Channel
 	// Metrics of the newest results.
@@ -75,7 +79,7 @@ func (r *BenchmarkReconciler) Reconcile(ctx context.Context, request ctrl.Reques
 	}
 	scenarios, faults := plan.Scenarios(b.Spec)
 	faults = append(faults, plan.Unsupported(scenarios, seen.Cluster)...)
-	outcome := status.Benchmark{Object: &b, Seen: seen.Observed(r.Image, faults), Active: b.Status.Active.DeepCopy()}
+	outcome := status.Benchmark{Object: &b, Seen: seen.Observed(r.Image, r.MayExec, faults), Active: b.Status.Active.DeepCopy()}
 	outcome.Decision = plan.Next(&b, outcome.Seen, r.Now())
 	if outcome.Decision.Verb == plan.Start {
 		r.starting.Lock()
@@ -133,8 +137,8 @@ func (r *BenchmarkReconciler) start(ctx context.Context, outcome *status.Benchma
 // launch makes the objects of the run that are not there yet.
 func (r *BenchmarkReconciler) launch(ctx context.Context, seen observe.Benchmark, scenarios []bench.Scenario, outcome *status.Benchmark) error {
 	b := outcome.Object
-	if len(outcome.Seen.Faults) > 0 || r.Image == "" {
-		r.conclude(outcome, nil, plan.Ending{Failed: "the spec was changed before the run began, and has faults now"})
+	if reason, message := plan.Unfit(b, outcome.Seen); reason != "" {
+		r.giveUp(outcome, "before the run began it could not be run any more: "+message)
 		return nil
 	}
 	wanted, err := job.Build(job.Input{Benchmark: b, Run: b.Status.Active, Cluster: seen.Cluster, Scenarios: scenarios, Image: r.Image})
@@ -152,6 +156,10 @@ func (r *BenchmarkReconciler) launch(ctx context.Context, seen observe.Benchmark
 		return errors.New(strings.Join(missing.Taken, "; "))
 	}
 	if _, err := r.Writer.Objects(ctx, missing); err != nil {
+		if b.Spec.Generator.BrokerCgroups && apierrors.IsForbidden(err) {
+			r.giveUp(outcome, "the manager may not give the pods what spec.generator.brokerCgroups needs: "+err.Error())
+			return nil
+		}
 		return err
 	}
 	outcome.Active.Step = v1alpha1.RunRunning
@@ -176,21 +184,45 @@ func (r *BenchmarkReconciler) collect(ctx context.Context, seen observe.Benchmar
 			return err
 		}
 		if len(m.Result.Runs) > 0 {
-			if m.ConfigMap, err = r.keep(ctx, b, i, m.Result); err != nil {
+			object, err := job.Result(job.Input{Benchmark: b, Run: b.Status.Active}, i, m.Result)
+			if err != nil {
+				return err
+			}
+			if m.ConfigMap, err = r.keep(ctx, b, object); err != nil {
 				return err
 			}
 		}
 		measured = append(measured, m)
 	}
-	r.conclude(outcome, measured, job.EndingOf(back.Endings, back.Plan, seen.Job, outcome.Decision.Message))
+	run := plan.Conclude(*outcome.Active, b.Spec.Gate, measured, job.EndingOf(back.Endings, back.Plan, seen.Job, outcome.Decision.Message), r.Now())
+	if err := r.keepReport(ctx, b, &run, measured); err != nil {
+		return err
+	}
+	finish(outcome, run)
 	return nil
 }
 
-func (r *BenchmarkReconciler) keep(ctx context.Context, b *v1alpha1.Benchmark, i int, result bench.Result) (name string, err error) {
-	object, err := job.Result(job.Input{Benchmark: b, Run: b.Status.Active}, i, result)
-	if err != nil {
-		return "", err
+// keepReport of a run in which something was measured. One that does not fit is not worth an endless attempt.
+func (r *BenchmarkReconciler) keepReport(ctx context.Context, b *v1alpha1.Benchmark, run *v1alpha1.BenchmarkRun, measured []plan.Measured) error {
+	title := fmt.Sprintf("%s/%s, run %d", b.Namespace, b.Name, run.Number)
+	compare := func(m plan.Measured) bench.Comparison { return m.Compare(b.Spec.Gate) }
+	page := job.PageOf(title, measured, compare, run.Finished.Time)
+	if len(page.Results) == 0 {
+		return nil
 	}
+	object, err := job.Report(job.Input{Benchmark: b, Run: b.Status.Active}, page)
+	if errors.Is(err, job.ErrReportTooLarge) {
+		run.Message += "; " + err.Error()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	run.Report, err = r.keep(ctx, b, object)
+	return err
+}
+
+func (r *BenchmarkReconciler) keep(ctx context.Context, b *v1alpha1.Benchmark, object *corev1.ConfigMap) (name string, err error) {
 	// What an earlier attempt at this pass kept is the same.
 	live := map[desired.Key]desired.Object{}
 	if err := r.Reader.Unseen(ctx, b.Namespace, []desired.Object{object}, live); err != nil {
@@ -207,8 +239,12 @@ func (r *BenchmarkReconciler) keep(ctx context.Context, b *v1alpha1.Benchmark, i
 	return object.Name, err
 }
 
-func (r *BenchmarkReconciler) conclude(outcome *status.Benchmark, measured []plan.Measured, ending plan.Ending) {
-	run := plan.Conclude(*outcome.Active, outcome.Object.Spec.Gate, measured, ending, r.Now())
+// giveUp a run before its pods were made.
+func (r *BenchmarkReconciler) giveUp(outcome *status.Benchmark, why string) {
+	finish(outcome, plan.Conclude(*outcome.Active, outcome.Object.Spec.Gate, nil, plan.Ending{Failed: why}, r.Now()))
+}
+
+func finish(outcome *status.Benchmark, run v1alpha1.BenchmarkRun) {
 	outcome.Finished = &run
 	outcome.Active.Step = v1alpha1.RunCleaningUp
 }

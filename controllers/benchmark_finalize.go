@@ -23,8 +23,9 @@ func (r *BenchmarkReconciler) finalize(ctx context.Context, b *v1alpha1.Benchmar
 	if !slices.Contains(b.Finalizers, v1alpha1.FinalizerBenchmark) {
 		return ctrl.Result{}, nil
 	}
-	decision, letGo, orphaned := plan.Depart(b, seen.Observed(r.Image, nil), r.Now())
-	outcome := status.Benchmark{Object: b, Seen: seen.Observed(r.Image, nil), Decision: decision, Active: b.Status.Active.DeepCopy()}
+	observed := seen.Observed(r.Image, r.MayExec, nil)
+	decision, letGo, orphaned := plan.Depart(b, observed, r.Now())
+	outcome := status.Benchmark{Object: b, Seen: observed, Decision: decision, Active: b.Status.Active.DeepCopy()}
 	switch {
 	case letGo && !orphaned:
 		return afterWrite(r.Writer.RemoveFinalizer(ctx, b, v1alpha1.FinalizerBenchmark))

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -237,7 +238,7 @@ func nothingLeft(t *testing.T, b *v1alpha1.Benchmark, server *brokertest.Server,
 	t.Helper()
 	eventually(t, "nothing of the run is left", func() error {
 		for _, name := range objectsOf(t, b, client.MatchingLabels{v1alpha1.LabelRun: runID}) {
-			if !strings.Contains(name, "-result-") {
+			if !strings.Contains(name, "-result-") && !strings.HasSuffix(name, "-report") {
 				return fmt.Errorf("%s is left", name)
 			}
 		}
@@ -356,7 +357,7 @@ func TestBenchmarkFindsARegression(t *testing.T) {
 		t.Errorf("history %+v", b.Status.History)
 	}
 	eventually(t, "the results of the first run are gone", func() error {
-		if kept := objectsOf(t, b, nil); len(kept) != 4 {
+		if kept := objectsOf(t, b, nil); len(kept) != 6 {
 			return fmt.Errorf("kept %v", kept)
 		}
 		return nil
@@ -371,6 +372,8 @@ func TestBenchmarkFindsARegression(t *testing.T) {
 		t.Errorf("kept %d runs, summary %+v", len(result.Runs), result.Summary)
 	}
 
+	shows(t, b, "run 3: ", "Regressed", "×\u00a00.69", "SteadyRate", "<figure")
+
 	vhosts, err := guest.DescribedVHosts(t.Context())
 	must(t, err)
 	if !slices.ContainsFunc(vhosts, func(v broker.VHost) bool { return v.Name == alike }) {
@@ -379,6 +382,90 @@ func TestBenchmarkFindsARegression(t *testing.T) {
 	if !server.SetCounts("/", "bench-report", 0, 0, 0) {
 		t.Error("a queue that only looks like a benchmark's was removed")
 	}
+}
+
+// shows wants texts in the report of the newest run, which is read as docs/benchmark-kind.md says.
+func shows(t *testing.T, b *v1alpha1.Benchmark, texts ...string) {
+	t.Helper()
+	kept := &corev1.ConfigMap{}
+	must(t, get(t, b.Namespace, b.Status.LastRun.Report, kept))
+	if owner := metav1.GetControllerOf(kept); owner == nil || owner.UID != b.UID || kept.Immutable == nil || !*kept.Immutable {
+		t.Errorf("the report is not owned, or can be changed: %+v", kept.ObjectMeta)
+	}
+	packed, err := gzip.NewReader(bytes.NewReader(kept.BinaryData[job.KeyReport]))
+	must(t, err)
+	page, err := io.ReadAll(packed)
+	must(t, err)
+	for _, text := range texts {
+		if !bytes.Contains(page, []byte(text)) {
+			t.Errorf("the report has no %q", text)
+		}
+	}
+}
+
+// Results go to a volume only when its claim is there: without it nothing starts and nothing is made, and what became of
+// the run's folder is said.
+func TestBenchmarkKeepsRunsOnAVolume(t *testing.T) {
+	t.Parallel()
+	c := newCluster(newNamespace(t), "runtime", "4.3")
+	server := startCluster(t, c, brokertest.V4)
+	b := newBenchmark(c, "stored", func(b *v1alpha1.Benchmark) {
+		b.Spec.History = v1alpha1.BenchmarkHistory{Limit: 3, VolumeClaimRef: &v1alpha1.VolumeClaimReference{Name: "results"}}
+	})
+	must(t, kube.Create(t.Context(), b))
+	benchmarkIs(t, b, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonClaimNotFound)
+	benchmarkIs(t, b, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonClaimNotFound)
+	benchmarkIs(t, b, v1alpha1.ConditionRunning, metav1.ConditionFalse, v1alpha1.ReasonClaimNotFound)
+	throughout(t, "nothing is made without the claim", func() error {
+		must(t, get(t, b.Namespace, b.Name, b))
+		if made := objectsOf(t, b, nil); len(made) > 0 || b.Status.Started > 0 {
+			return fmt.Errorf("made %v, %d runs started", made, b.Status.Started)
+		}
+		return nil
+	})
+	claim := func(name string, mode corev1.PersistentVolumeAccessMode) {
+		must(t, kube.Create(t.Context(), &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{mode},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+		}))
+	}
+	claim("results", corev1.ReadWriteOnce)
+	g := generator{t: t, b: b, server: server, perSecond: 100}
+	made := g.begun(1)
+	pod := made.Spec.Template.Spec
+	if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == "results"
+	}) || pod.SecurityContext.FSGroup == nil {
+		t.Errorf("the pods do not have the volume: %+v", pod)
+	}
+	g.handBack()
+	g.end(job.Ending{Code: job.Done, Folder: "stored/" + g.plan().Store.Folder})
+	endJob(t, made, batchv1.JobComplete)
+	g.judged(1, v1alpha1.VerdictBaseline)
+	benchmarkIs(t, b, v1alpha1.ConditionStored, metav1.ConditionTrue, v1alpha1.ReasonAsExpected)
+	if folder := b.Status.LastRun.Folder; !strings.HasPrefix(folder, "stored/20") || !strings.HasSuffix(folder, b.Status.LastRun.ID[:8]) {
+		t.Errorf("folder %q", folder)
+	}
+
+	edit(t, b, func() { b.Annotations = map[string]string{v1alpha1.AnnotationRun: "full"} })
+	made = g.begun(2)
+	g.handBack()
+	g.end(job.Ending{Code: job.Done, StoreFault: "no space left on device"})
+	endJob(t, made, batchv1.JobComplete)
+	g.judged(2, v1alpha1.VerdictPassed)
+	benchmarkIs(t, b, v1alpha1.ConditionStored, metav1.ConditionFalse, v1alpha1.ReasonStoreFailed)
+	benchmarkIs(t, b, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+
+	edit(t, b, func() { b.Spec.Generator.Pods = 2 })
+	benchmarkIs(t, b, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonClaimNotShared)
+	claim("shared", corev1.ReadWriteMany)
+	edit(t, b, func() { b.Spec.History.VolumeClaimRef.Name = "shared" })
+	benchmarkIs(t, b, v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAsExpected)
+	edit(t, b, func() { b.Spec.Generator.BrokerCgroups = true })
+	benchmarkIs(t, b, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonBrokerCgroupsNotAllowed)
 }
 
 func sayRegressed(t *testing.T, b *v1alpha1.Benchmark) error {
@@ -696,6 +783,12 @@ func TestBenchmarkSchema(t *testing.T) {
 		{"gate of all", func(b *v1alpha1.Benchmark) { b.Spec.Gate.MaxRegression = "100%" }, "maxRegression"},
 		{"channel without a Secret", func(b *v1alpha1.Benchmark) { b.Spec.Notify = &v1alpha1.BenchmarkNotify{} }, "webhookSecretRef.name"},
 		{"no history", func(b *v1alpha1.Benchmark) { b.Spec.History.Limit = -1 }, "history.limit"},
+		{"a volume", func(b *v1alpha1.Benchmark) {
+			b.Spec.History.VolumeClaimRef = &v1alpha1.VolumeClaimReference{Name: "results"}
+		}, ""},
+		{"a volume without a name", func(b *v1alpha1.Benchmark) {
+			b.Spec.History.VolumeClaimRef = &v1alpha1.VolumeClaimReference{}
+		}, "volumeClaimRef.name"},
 		{"too many pods", func(b *v1alpha1.Benchmark) { b.Spec.Generator.Pods = 9 }, "generator.pods"},
 		{"negative rate", func(b *v1alpha1.Benchmark) { b.Spec.Caps.Rate = -1 }, "caps.rate"},
 		{"negative connections", func(b *v1alpha1.Benchmark) { b.Spec.Caps.Connections = -1 }, "caps.connections"},

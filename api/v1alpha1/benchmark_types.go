@@ -131,12 +131,26 @@ type SecretKeyReference struct {
 
 // BenchmarkHistory is what is kept of earlier runs.
 type BenchmarkHistory struct {
-	// Limit is of how many runs the results are kept, one ConfigMap for each scenario, the newest included.
+	// Limit is of how many runs the results are kept, the newest included: one ConfigMap for each scenario and one with the
+	// report, and as many folders on the volume.
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Limit int32 `json:"limit,omitempty"`
+
+	// VolumeClaimRef names a PersistentVolumeClaim, in the same namespace, whose volume keeps each run too, as files in
+	// NAME/RUN: for each scenario the whole result as JSON and its latencies as HdrHistogram log, and the report as HTML.
+	// The pods of a run mount it, so they run where the volume can be had. With several pods it must be ReadWriteMany.
+	// +optional
+	VolumeClaimRef *VolumeClaimReference `json:"volumeClaimRef,omitempty"`
+}
+
+// VolumeClaimReference names a PersistentVolumeClaim in the same namespace.
+type VolumeClaimReference struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // GeneratorSpec is the pods that make the load. They prefer nodes without pods of the cluster.
@@ -169,6 +183,13 @@ type GeneratorSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// BrokerCgroups has CPU, throttling, memory and disk of the broker's containers sampled during runs, from their control
+	// groups. For that the ServiceAccount of a run may execute programs in the pods of the cluster, by name, and nowhere
+	// else; the manager must be allowed to give it that right (the chart's value benchmark.brokerCgroups). Without it those
+	// figures are unknown.
+	// +optional
+	BrokerCgroups bool `json:"brokerCgroups,omitempty"`
 }
 
 // BenchmarkCaps are the most that a run may do.
@@ -324,6 +345,16 @@ type BenchmarkRun struct {
 	// Bottleneck of that scenario in words, as "broker CPU".
 	// +optional
 	Bottleneck string `json:"bottleneck,omitempty"`
+
+	// Report is the ConfigMap with the report of the run: report.html.gz.
+	// +optional
+	Report string `json:"report,omitempty"`
+	// Folder of the run on the volume of spec.history.volumeClaimRef, as "runtime-baseline/20270101-040000-1a2b3c4d".
+	// +optional
+	Folder string `json:"folder,omitempty"`
+	// StoreFault says why the run is not on that volume, or why older ones could not be removed.
+	// +optional
+	StoreFault string `json:"storeFault,omitempty"`
 
 	// Scenarios in the order in which they ran.
 	// +listType=map

@@ -45,6 +45,9 @@ const (
 	ConditionRegressed = "Regressed"
 	// ConditionCleanedUp: nothing of a run that has ended is left on the broker.
 	ConditionCleanedUp = "CleanedUp"
+	// ConditionStored: the newest run is on the volume of spec.history.volumeClaimRef. It is there only with that, and does
+	// not make the Benchmark unready.
+	ConditionStored = "Stored"
 )
 
 // Reasons that conditions share.
@@ -112,6 +115,13 @@ const (
 	ReasonOutsideGate    = "OutsideGate"
 	ReasonCleaningUp     = "CleaningUp"
 	ReasonCleanupFailed  = "CleanupFailed"
+	ReasonStoreFailed    = "StoreFailed"
+	// ReasonClaimNotFound: spec.history.volumeClaimRef names a claim that is not there, or is going.
+	ReasonClaimNotFound = "ClaimNotFound"
+	// ReasonClaimNotShared: several pods cannot have the claim at once.
+	ReasonClaimNotShared = "ClaimNotShared"
+	// ReasonBrokerCgroupsNotAllowed: the manager may not give the pods of a run the right that spec.generator.brokerCgroups needs.
+	ReasonBrokerCgroupsNotAllowed = "BrokerCgroupsNotAllowed"
 )
 
 // Names that Warren puts on objects.
@@ -126,6 +136,8 @@ const (
 	LabelRun = "rabbitmq.warren.dev/run"
 	// LabelResult carries the scenario's name on the ConfigMap with its result.
 	LabelResult = "rabbitmq.warren.dev/result"
+	// LabelReport is "true" on the ConfigMap with the report of a run.
+	LabelReport = "rabbitmq.warren.dev/report"
 	// AnnotationRun of a Benchmark starts a run each time that its value changes.
 	AnnotationRun = "rabbitmq.warren.dev/run"
 	// FinalizerBenchmark holds a Benchmark while a run of it may have something on the broker.

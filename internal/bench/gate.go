@@ -110,6 +110,16 @@ func Compare(history []Result, now Result, gate Gate) Comparison {
 	return c
 }
 
+// Last is the summary of the newest earlier result that counts, of whatever version. history is oldest first.
+func Last(history []Result) (Summary, bool) {
+	for _, old := range slices.Backward(history) {
+		if s := old.Summary; s.ValidRuns > 0 && s.Throughput != nil && s.Throughput.Median > 0 {
+			return s, true
+		}
+	}
+	return Summary{}, false
+}
+
 // alike are the earlier results that a new one is held against, newest first.
 type alike struct {
 	results []Result

@@ -104,41 +104,146 @@ func (p Probe) Read() (bench.Sample, error) {
 
 // readCgroup reads version 2. It tells whether there was a figure.
 func readCgroup(s *bench.Sample, g cgroups) bool {
-	stat := keyed(filepath.Join(g.cpu, "cpu.stat"))
-	s.CPUSecondsTotal = scaled(stat, "usage_usec", 1e-6)
-	s.CPUThrottledSecondsTotal = scaled(stat, "throttled_usec", 1e-6)
+	found := cgroupFigures(s, func(name string) string {
+		dir := g.cpu
+		switch {
+		case strings.HasPrefix(name, "memory."):
+			dir = g.memory
+		case strings.HasPrefix(name, "io."):
+			dir = g.dir
+		}
+		return readText(dir, name)
+	})
+	s.MemoryUsedBytes = plain(readText(g.memory, "memory.current"))
 	limit := float64(runtime.NumCPU())
 	if quota, ok := cpuQuota(g); ok {
 		limit = min(limit, quota)
 	}
 	s.CPULimitCores = &limit
-	if used, err := strconv.ParseFloat(readText(g.memory, "memory.current"), 64); err == nil {
-		s.MemoryUsedBytes = &used
-	}
-	if most, err := strconv.ParseFloat(readText(g.memory, "memory.max"), 64); err == nil {
-		s.MemoryLimitBytes = &most
-	}
-	if io, err := os.ReadFile(filepath.Join(g.dir, "io.stat")); err == nil {
-		read, written, writes := parseIOStat(string(io))
+	return found
+}
+
+// cgroupFigures reads the figures of version 2, and tells whether there was one. What is not there stays unknown.
+func cgroupFigures(s *bench.Sample, read func(name string) string) bool {
+	stat := pairs(read("cpu.stat"))
+	s.CPUSecondsTotal = scaled(stat, "usage_usec", 1e-6)
+	s.CPUThrottledSecondsTotal = scaled(stat, "throttled_usec", 1e-6)
+	s.CPUPeriodsTotal, s.CPUThrottledPeriodsTotal = scaled(stat, "nr_periods", 1), scaled(stat, "nr_throttled", 1)
+	s.ContainerMemoryBytes = withoutCache(read("memory.current"), pairs(read("memory.stat")), "inactive_file")
+	s.MemoryLimitBytes = plain(read("memory.max"))
+	if io := read("io.stat"); io != "" {
+		read, written, writes := parseIOStat(io)
 		s.DiskReadBytesTotal, s.DiskWriteBytesTotal, s.DiskWritesTotal = &read, &written, &writes
 	}
-	if total, ok := parsePressure(readText(g.cpu, "cpu.pressure")); ok {
+	if total, ok := parsePressure(read("cpu.pressure")); ok {
 		s.CPUPressureSecondsTotal = &total
 	}
-	if total, ok := parsePressure(readText(g.dir, "io.pressure")); ok {
+	if total, ok := parsePressure(read("io.pressure")); ok {
 		s.IOPressureSecondsTotal = &total
 	}
-	return s.CPUSecondsTotal != nil || s.MemoryUsedBytes != nil
+	return s.CPUSecondsTotal != nil || s.ContainerMemoryBytes != nil
+}
+
+// noLimit is more than any machine has: version 1 writes a number near to 2^63 where there is no limit.
+const noLimit = 1 << 60
+
+// cgroupFiguresV1 are those of version 1, whose files are in folders of their own.
+func cgroupFiguresV1(s *bench.Sample, read func(name string) string) bool {
+	if usage := plain(read("cpuacct/cpuacct.usage")); usage != nil {
+		s.CPUSecondsTotal = new(*usage * 1e-9)
+	}
+	stat := pairs(read("cpu/cpu.stat"))
+	s.CPUThrottledSecondsTotal = scaled(stat, "throttled_time", 1e-9)
+	s.CPUPeriodsTotal, s.CPUThrottledPeriodsTotal = scaled(stat, "nr_periods", 1), scaled(stat, "nr_throttled", 1)
+	s.ContainerMemoryBytes = withoutCache(read("memory/memory.usage_in_bytes"), pairs(read("memory/memory.stat")), "total_inactive_file")
+	if most := plain(read("memory/memory.limit_in_bytes")); most != nil && *most < noLimit {
+		s.MemoryLimitBytes = most
+	}
+	return s.CPUSecondsTotal != nil || s.ContainerMemoryBytes != nil
+}
+
+// withoutCache is what cannot be dropped when memory runs short; all of it where the cache is not known.
+func withoutCache(used string, stat map[string]float64, cache string) *float64 {
+	value := plain(used)
+	if value != nil {
+		*value = max(*value-stat[cache], 0)
+	}
+	return value
+}
+
+// plain number; nil for anything else, as "max".
+func plain(text string) *float64 {
+	value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		return nil
+	}
+	return &value
+}
+
+// CgroupScript prints, for each line that it reads, the files of the control group in which its container is, of either
+// version, and then CgroupEnd. tail writes the name of each file before it.
+const CgroupScript = `cd /sys/fs/cgroup || exit 1
+files=
+for f in cpu.stat cpu.max memory.current memory.max memory.stat io.stat cpu.pressure io.pressure 	cpuacct/cpuacct.usage cpu/cpu.stat cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us 	memory/memory.usage_in_bytes memory/memory.limit_in_bytes memory/memory.stat; do
+	[ -r "$f" ] && files="$files $f"
+done
+[ -n "$files" ] || exit 2
+while read -r _; do
+	tail -n +1 /dev/null $files 2>/dev/null
+	echo "` + CgroupEnd + `"
+done`
+
+// CgroupEnd is the last line of an answer of CgroupScript.
+const CgroupEnd = "==> end <=="
+
+// CgroupSample reads an answer of CgroupScript. It is false when there is no figure in it.
+func CgroupSample(node, text string) (bench.Sample, bool) {
+	files := map[string]string{}
+	name := ""
+	for line := range strings.Lines(text) {
+		if head, found := strings.CutPrefix(strings.TrimSpace(line), "==> "); found {
+			name = strings.TrimSuffix(head, " <==")
+			continue
+		}
+		files[name] += line
+	}
+	read := func(name string) string { return strings.TrimSpace(files[name]) }
+	s := bench.Sample{Node: node}
+	found := cgroupFigures(&s, read)
+	if !found {
+		found = cgroupFiguresV1(&s, read)
+	}
+	if quota, ok := quotaOf(read("cpu.max"), read("cpu/cpu.cfs_quota_us"), read("cpu/cpu.cfs_period_us")); ok {
+		s.CPULimitCores = &quota
+	}
+	return s, found
+}
+
+// quotaOf is the number of cores by cpu.max, or else by the two files of version 1.
+func quotaOf(most, quota, period string) (float64, bool) {
+	if fields := strings.Fields(most); len(fields) == 2 {
+		quota, period = fields[0], fields[1]
+	}
+	q, p := plain(quota), plain(period)
+	if q == nil || p == nil || *q <= 0 || *p <= 0 {
+		return 0, false
+	}
+	return *q / *p, true
 }
 
 // keyed reads a file of lines "key number".
 func keyed(file string) map[string]float64 {
-	values := map[string]float64{}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return values
+		return map[string]float64{}
 	}
-	for line := range strings.Lines(string(text)) {
+	return pairs(string(text))
+}
+
+// pairs are lines "key number".
+func pairs(text string) map[string]float64 {
+	values := map[string]float64{}
+	for line := range strings.Lines(text) {
 		key, number, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if value, err := strconv.ParseFloat(strings.TrimSpace(number), 64); err == nil {
 			values[key] = value

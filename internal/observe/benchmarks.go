@@ -26,6 +26,8 @@ type Benchmark struct {
 	// Cluster is nil when there is none that lives.
 	Cluster  *v1alpha1.WorkloadCluster
 	Policies []v1alpha1.QueuePolicy
+	// Claim of spec.history.volumeClaimRef; nil when there is none, or none is named.
+	Claim *corev1.PersistentVolumeClaim
 	// Job and pods of the active run.
 	Job  *batchv1.Job
 	Pods []corev1.Pod
@@ -57,10 +59,29 @@ func (r Reader) Benchmark(ctx context.Context, b *v1alpha1.Benchmark) (Benchmark
 			return out, err
 		}
 	}
-	if b.Status.Active == nil {
-		return out, nil
+	if out.Claim, err = r.claim(ctx, b); err != nil || b.Status.Active == nil {
+		return out, err
 	}
 	return out, r.run(ctx, b, &out)
+}
+
+// claim that the spec names; nil when there is none. It is somebody's, and no informer has it.
+func (r Reader) claim(ctx context.Context, b *v1alpha1.Benchmark) (*corev1.PersistentVolumeClaim, error) {
+	ref := b.Spec.History.VolumeClaimRef
+	if ref == nil {
+		return nil, nil
+	}
+	var claims corev1.PersistentVolumeClaimList
+	err := r.Direct.List(ctx, &claims, client.InNamespace(b.Namespace), client.MatchingFields{"metadata.name": ref.Name})
+	if err != nil {
+		return nil, fmt.Errorf("list volume claims: %w", err)
+	}
+	for i := range claims.Items {
+		if claims.Items[i].Name == ref.Name {
+			return &claims.Items[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // run adds the Job and the pods of the active run. A Job that the informers do not have may just have been made.
@@ -194,6 +215,8 @@ func (r Reader) Secret(ctx context.Context, namespace string, ref v1alpha1.Secre
 }
 
 // Observed joins what was seen into the input of a decision.
-func (s Benchmark) Observed(image string, faults []string) plan.Observed {
-	return plan.Observed{Cluster: s.Cluster, Policies: s.Policies, Job: s.Job, Pods: s.Pods, Image: image, Faults: faults}
+func (s Benchmark) Observed(image string, mayExec bool, faults []string) plan.Observed {
+	return plan.Observed{
+		Cluster: s.Cluster, Policies: s.Policies, Job: s.Job, Pods: s.Pods, Claim: s.Claim, Image: image, MayExec: mayExec, Faults: faults,
+	}
 }

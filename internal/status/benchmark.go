@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -54,12 +53,17 @@ func ForBenchmark(in Benchmark, now time.Time) v1alpha1.BenchmarkStatus {
 		out.LastRun.Notification = in.Told
 	}
 	s := setter{conditions: &out.Conditions, generation: b.Generation, now: now}
-	s.set(v1alpha1.ConditionAccepted, acceptedBenchmark(in.Seen))
+	s.set(v1alpha1.ConditionAccepted, acceptedBenchmark(b, in.Seen))
 	s.set(v1alpha1.ConditionTargetReady, targetReady(b, in.Seen))
 	s.set(v1alpha1.ConditionRunning, running(in))
 	s.set(v1alpha1.ConditionCleanedUp, cleanedUp(in))
 	if v, known := regressed(in.Finished); known || meta.FindStatusCondition(out.Conditions, v1alpha1.ConditionRegressed) == nil {
 		s.set(v1alpha1.ConditionRegressed, v)
+	}
+	if b.Spec.History.VolumeClaimRef != nil {
+		s.set(v1alpha1.ConditionStored, stored(out.LastRun))
+	} else {
+		s.drop(v1alpha1.ConditionStored)
 	}
 	if in.Problem != nil {
 		s.set(v1alpha1.ConditionReady, no(in.Problem.Reason, in.Problem.Message))
@@ -70,14 +74,24 @@ func ForBenchmark(in Benchmark, now time.Time) v1alpha1.BenchmarkStatus {
 	return out
 }
 
-func acceptedBenchmark(o plan.Observed) verdict {
-	switch {
-	case len(o.Faults) > 0:
-		return no(v1alpha1.ReasonInvalidSpec, strings.Join(o.Faults, "; "))
-	case o.Image == "":
-		return no(v1alpha1.ReasonNoImage, "the manager does not know which image its pods have: start it with --image")
+func acceptedBenchmark(b *v1alpha1.Benchmark, o plan.Observed) verdict {
+	if reason, message := plan.Unfit(b, o); reason != "" {
+		return no(reason, message)
 	}
 	return yes(v1alpha1.ReasonAsExpected, "the scenarios can be run")
+}
+
+// stored says whether the newest run is on the volume.
+func stored(run *v1alpha1.BenchmarkRun) verdict {
+	switch {
+	case run != nil && run.StoreFault != "" && run.Folder != "":
+		return no(v1alpha1.ReasonStoreFailed, fmt.Sprintf("run %d is in %s on the volume, but runs beyond the limit are still there: %s", run.Number, run.Folder, run.StoreFault))
+	case run != nil && run.StoreFault != "":
+		return no(v1alpha1.ReasonStoreFailed, fmt.Sprintf("run %d is not on the volume: %s", run.Number, run.StoreFault))
+	case run != nil && run.Folder != "":
+		return yes(v1alpha1.ReasonAsExpected, fmt.Sprintf("run %d is in %s on the volume", run.Number, run.Folder))
+	}
+	return unknown(v1alpha1.ReasonNoHistory, "the newest run measured nothing, or was before the volume was named")
 }
 
 func targetReady(b *v1alpha1.Benchmark, o plan.Observed) verdict {

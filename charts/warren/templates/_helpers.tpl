@@ -37,3 +37,16 @@ app.kubernetes.io/part-of: warren
 {{- define "warren.clusterRole" -}}
 {{- printf "%s-%s" .Release.Namespace (include "warren.fullname" .) | trunc 200 }}
 {{- end }}
+
+{{/* The rules of the manager: those that it is generated with, and what values add. */}}
+{{- define "warren.rules" -}}
+{{ .Files.Get "files/manager-rules.yaml" | trim }}
+{{- if .Values.benchmark.brokerCgroups }}
+- apiGroups:
+  - ""
+  resources:
+  - pods/exec
+  verbs:
+  - create
+{{- end }}
+{{- end }}

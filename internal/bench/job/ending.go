@@ -34,8 +34,25 @@ func EndingOf(endings map[int]Ending, made *Plan, job *batchv1.Job, why string) 
 			out.Failed = e.Message
 		}
 	}
+	if made.Store != nil {
+		out.Folder, out.StoreFault = storeOf(endings, made.Pods, out.Refused != "")
+	}
 	if out.Refused != "" {
 		out.Failed = "" // the others had nobody to meet
 	}
 	return out
+}
+
+// storeOf is where the run is on its volume, and why it is not: the first pod makes the folder of what all have put there.
+func storeOf(endings map[int]Ending, pods int, refused bool) (folder, fault string) {
+	folder, fault = endings[0].Folder, endings[0].StoreFault
+	for pod := range pods {
+		if its := endings[pod].StoreFault; pod > 0 && its != "" {
+			fault = fmt.Sprintf("generator pod %d: %s", pod, its)
+		}
+	}
+	if folder == "" && fault == "" && !refused {
+		fault = "generator pod 0 did not come so far"
+	}
+	return folder, fault
 }

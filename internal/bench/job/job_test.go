@@ -2,8 +2,10 @@ package job
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +21,9 @@ import (
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/bench"
+	"github.com/warren-mq/warren/internal/bench/benchtest"
 	"github.com/warren-mq/warren/internal/bench/plan"
+	"github.com/warren-mq/warren/internal/bench/report"
 	"github.com/warren-mq/warren/internal/desired"
 	"github.com/warren-mq/warren/internal/golden"
 	"github.com/warren-mq/warren/internal/load"
@@ -60,6 +64,56 @@ func TestObjects(t *testing.T) {
 	golden.Equal(t, filepath.Join("testdata", "run.yaml"), out.Bytes())
 }
 
+// With a volume for results and control groups of the broker.
+func TestObjectsWithAVolumeAndControlGroups(t *testing.T) {
+	in := input()
+	in.Benchmark.Spec.History = v1alpha1.BenchmarkHistory{Limit: 5, VolumeClaimRef: &v1alpha1.VolumeClaimReference{Name: "results"}}
+	in.Benchmark.Spec.Generator.BrokerCgroups = true
+	in.Benchmark.Spec.Gate.MaxRegression = "20%"
+	in.Run.Started = metav1.NewTime(time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC))
+	plain := kinds(t, input())
+	var out bytes.Buffer
+	for kind, text := range kinds(t, in) {
+		if kind == "Job" || kind == "Role" {
+			continue
+		}
+		if plain[kind] != text && kind != "ConfigMap" {
+			t.Errorf("%s is another:\n%s", kind, text)
+		}
+	}
+	all := kinds(t, in)
+	for _, kind := range []string{"Role", "Job"} {
+		out.WriteString("---\n" + all[kind])
+	}
+	golden.Equal(t, filepath.Join("testdata", "volume.yaml"), out.Bytes())
+	p := planOf(in)
+	want := Store{Benchmark: "baseline", Folder: "20270102-030405-" + in.Run.ID[:8], Limit: 5, MaxRegression: 0.2}
+	if p.Store == nil || *p.Store != want {
+		t.Errorf("store %+v", p.Store)
+	}
+	if len(p.Brokers) != 3 || p.Brokers[1] != (BrokerPod{"runtime-1", "rabbitmq", "rabbit@runtime-1.runtime-nodes.messaging"}) {
+		t.Errorf("brokers %+v", p.Brokers)
+	}
+}
+
+// kinds are the texts of all objects of a run.
+func kinds(t *testing.T, in Input) map[string]string {
+	t.Helper()
+	objects, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, o := range objects {
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[o.GetObjectKind().GroupVersionKind().Kind] += string(text)
+	}
+	return out
+}
+
 // What is there is not touched, what somebody else has is left alone, and what is over goes.
 func TestMissingAndObsolete(t *testing.T) {
 	in := input()
@@ -88,6 +142,11 @@ func TestMissingAndObsolete(t *testing.T) {
 		t.Fatal(err)
 	}
 	live[desired.KeyOf(kept)] = kept
+	page, err := Report(in, report.Input{Results: []bench.Result{{Scenario: in.Scenarios[0]}}})
+	if err != nil || page.Immutable == nil || !*page.Immutable || page.Name != name+"-report" {
+		t.Fatalf("%+v, error %v", page, err)
+	}
+	live[desired.KeyOf(page)] = page
 	record := []v1alpha1.RunRecord{{ID: in.Run.ID}}
 	for what, c := range map[string]struct {
 		started int64
@@ -97,7 +156,7 @@ func TestMissingAndObsolete(t *testing.T) {
 	}{
 		"under way":              {7, in.Run.ID, nil, 0},
 		"over, and kept":         {7, "", record, len(wanted)},
-		"over":                   {7, "", nil, len(wanted) + 1},
+		"over":                   {7, "", nil, len(wanted) + 2},
 		"not known to this pass": {6, "", nil, 0},
 	} {
 		in.Benchmark.Status.Started = c.started
@@ -203,6 +262,89 @@ func TestEndingOf(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// What became of the folder on the volume is told by the first pod, unless another could not put its parts there.
+func TestEndingOfAStore(t *testing.T) {
+	made := &Plan{Pods: 2, Store: &Store{}}
+	kept := Ending{Code: Done, Folder: "b/run"}
+	for name, c := range map[string]struct {
+		endings map[int]Ending
+		folder  string
+		fault   string
+	}{
+		"kept":               {map[int]Ending{0: kept, 1: {Code: Done}}, "b/run", ""},
+		"full":               {map[int]Ending{0: {Code: Done, StoreFault: "no space"}, 1: {Code: Done}}, "", "no space"},
+		"full for the other": {map[int]Ending{0: kept, 1: {Code: Done, StoreFault: "no space"}}, "b/run", "generator pod 1: no space"},
+		"killed":             {map[int]Ending{1: {Code: Done}}, "", "did not come so far"},
+		"refused":            {map[int]Ending{0: {Code: Refused, Message: "others"}, 1: {Code: Failed}}, "", ""},
+	} {
+		got := EndingOf(c.endings, made, &batchv1.Job{}, "")
+		if got.Folder != c.folder || !strings.Contains(got.StoreFault, c.fault) || c.fault == "" && got.StoreFault != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := EndingOf(map[int]Ending{0: {Code: Done}}, &Plan{Pods: 1}, &batchv1.Job{}, ""); got.Folder+got.StoreFault != "" {
+		t.Errorf("without a volume: %+v", got)
+	}
+}
+
+func unpacked(t *testing.T, packed []byte) string {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A report fits into a ConfigMap: the scenarios in which nothing is wrong lose their charts first.
+func TestReportFits(t *testing.T) {
+	s := bench.Defaults()
+	result := func(name string) bench.Result {
+		s.Name = name
+		load := benchtest.Healthy(1000)
+		load.Seconds = 20
+		return benchtest.Result(s, 1, func(int) benchtest.Load { return load })
+	}
+	in := report.Input{Comparisons: map[string]bench.Comparison{"Bad": {Outcome: bench.Regressed}}}
+	for _, name := range []string{"Bad", "Good1", "Good2"} {
+		in.Results = append(in.Results, result(name))
+	}
+	whole, err := EncodeReport(in)
+	if err != nil || strings.Count(unpacked(t, whole), "<figure") < 15 {
+		t.Fatalf("a small report has not all charts, error %v", err)
+	}
+	fewer, err := encodeReport(in, len(whole)-1)
+	if err != nil || len(fewer) >= len(whole) {
+		t.Fatalf("%d bytes, error %v", len(fewer), err)
+	}
+	text := unpacked(t, fewer)
+	bad, good, _ := strings.Cut(text[strings.Index(text, `<section id="Bad"`):], `<section id="Good1"`)
+	if !strings.Contains(bad, "<figure") || strings.Contains(good, "<figure") || !strings.Contains(good, "Good2") {
+		t.Error("not the right charts are left")
+	}
+	none, err := encodeReport(in, len(fewer)-1)
+	if err != nil || len(none) >= len(fewer) || strings.Contains(unpacked(t, none), "<figure") {
+		t.Errorf("%d bytes, error %v", len(none), err)
+	}
+	if _, err := encodeReport(in, len(none)-1); !errors.Is(err, ErrReportTooLarge) {
+		t.Errorf("what cannot fit: %v", err)
+	}
+}
+
+// The report is of what was measured, beside the run before.
+func TestPageOf(t *testing.T) {
+	now, before := bench.Result{Scenario: bench.Scenario{Name: "A"}, Runs: []bench.Run{{}}}, bench.Result{Summary: bench.Summary{ValidRuns: 1, Throughput: &bench.Spread{Median: 5}}}
+	in := PageOf("t", []plan.Measured{{Result: now, History: []bench.Result{before, {}}}, {Result: bench.Result{Scenario: bench.Scenario{Name: "B"}}}},
+		func(plan.Measured) bench.Comparison { return bench.Comparison{Outcome: bench.Passed} }, time.Time{})
+	if len(in.Results) != 1 || in.Last["A"].Throughput.Median != 5 || in.Comparisons["A"].Outcome != bench.Passed || len(in.Comparisons) != 1 {
+		t.Errorf("%+v", in)
 	}
 }
 

@@ -44,8 +44,9 @@ func Obsolete(b *v1alpha1.Benchmark, live map[desired.Key]desired.Object, active
 	for _, object := range live {
 		id := object.GetLabels()[v1alpha1.LabelRun]
 		_, isResult := object.GetLabels()[v1alpha1.LabelResult]
+		_, isReport := object.GetLabels()[v1alpha1.LabelReport]
 		keep := id == activeID
-		if isResult {
+		if isResult || isReport {
 			keep = keep || slices.ContainsFunc(kept, func(r v1alpha1.RunRecord) bool { return r.ID == id })
 		}
 		known := NumberOf(object) <= b.Status.Started

@@ -14,6 +14,7 @@ import (
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/bench"
 	"github.com/warren-mq/warren/internal/bench/plan"
+	"github.com/warren-mq/warren/internal/bench/report"
 	"github.com/warren-mq/warren/internal/desired"
 )
 
@@ -32,8 +33,12 @@ const (
 	EnvUsername = "WARREN_BENCH_USERNAME"
 	EnvPassword = "WARREN_BENCH_PASSWORD"
 	EnvHost     = "WARREN_BENCH_HOST"
+	// EnvStore is where the volume for results is mounted, if elsewhere than at StorePath.
+	EnvStore = "WARREN_BENCH_STORE"
 	// EnvIndex is set by Kubernetes.
 	EnvIndex = "JOB_COMPLETION_INDEX"
+	// StorePath is where the volume for results is mounted.
+	StorePath = "/var/lib/warren-bench"
 	// PlanPath is where the plan is mounted.
 	PlanPath = "/etc/warren-bench/" + KeyPlan
 )
@@ -68,11 +73,12 @@ func Build(in Input) ([]desired.Object, error) {
 	immutable := true
 	made := configMap(in, PlanName(run))
 	made.Data, made.Immutable = map[string]string{KeyPlan: string(text)}, &immutable
-	objects := []desired.Object{made, configMap(in, p.Control)}
+	// The role comes early: when the manager may not give its rights, nothing but the plan is made.
+	objects := []desired.Object{made, role(in, run, p), roleBinding(in, run), serviceAccount(in, run), configMap(in, p.Control)}
 	for _, name := range p.Parts {
 		objects = append(objects, configMap(in, name))
 	}
-	return append(objects, serviceAccount(in, run), role(in, run, p), roleBinding(in, run), job(in, run)), nil
+	return append(objects, job(in, run)), nil
 }
 
 // Labels of all objects of a run, and of its results.
@@ -117,6 +123,18 @@ func planOf(in Input) Plan {
 			p.BrokerHosts = append(p.BrokerHosts, node.HostNode)
 		}
 	}
+	if in.Benchmark.Spec.Generator.BrokerCgroups {
+		for i := range int(c.Spec.Replicas) {
+			pod := fmt.Sprintf("%s-%d", desired.StatefulSetName(c.Name), i)
+			p.Brokers = append(p.Brokers, BrokerPod{Pod: pod, Container: desired.ContainerName, Node: desired.NodeName(c.Namespace, c.Name, pod)})
+		}
+	}
+	if history := in.Benchmark.Spec.History; history.VolumeClaimRef != nil {
+		p.Store = &Store{
+			Benchmark: in.Benchmark.Name, Folder: plan.Folder(*in.Run), Limit: max(int(history.Limit), 1),
+			MaxRegression: plan.MaxRegression(in.Benchmark.Spec.Gate),
+		}
+	}
 	for i := range in.Scenarios {
 		p.Parts = append(p.Parts, PartName(run, i))
 	}
@@ -131,14 +149,23 @@ func serviceAccount(in Input, run string) *corev1.ServiceAccount {
 	}
 }
 
-// role lets the pods meet, and hand back what they measured: two verbs on ConfigMaps that exist already, by name.
+// role lets the pods meet, and hand back what they measured: two verbs on ConfigMaps that exist already, by name. Only when
+// control groups are asked for may they execute programs in the broker's pods, by name too.
 func role(in Input, run string, p Plan) *rbacv1.Role {
+	rules := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "patch"}, ResourceNames: []string{p.Control}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}, ResourceNames: p.Parts},
+	}
+	if len(p.Brokers) > 0 {
+		exec := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"create"}}
+		for _, b := range p.Brokers {
+			exec.ResourceNames = append(exec.ResourceNames, b.Pod)
+		}
+		rules = append(rules, exec)
+	}
 	return &rbacv1.Role{
-		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: metaOf(in, run),
-		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "patch"}, ResourceNames: []string{p.Control}},
-			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}, ResourceNames: p.Parts},
-		},
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
+		ObjectMeta: metaOf(in, run), Rules: rules,
 	}
 }
 
@@ -180,7 +207,7 @@ func job(in Input, run string) *batchv1.Job {
 func podSpec(in Input, run string) corev1.PodSpec {
 	generator := in.Benchmark.Spec.Generator
 	yes, no, id, grace := true, false, int64(userID), int64(graceSeconds)
-	return corev1.PodSpec{
+	spec := corev1.PodSpec{
 		ServiceAccountName: run, AutomountServiceAccountToken: &yes, EnableServiceLinks: &no,
 		RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
 		NodeSelector: generator.NodeSelector, Tolerations: generator.Tolerations, Affinity: affinity(in),
@@ -205,6 +232,22 @@ func podSpec(in Input, run string) corev1.PodSpec {
 			LocalObjectReference: corev1.LocalObjectReference{Name: PlanName(run)},
 		}}}},
 	}
+	if ref := in.Benchmark.Spec.History.VolumeClaimRef; ref != nil {
+		mountStore(&spec, ref.Name, id)
+	}
+	return spec
+}
+
+// mountStore gives the pods the volume for results. What is on it already is not given to their group again.
+func mountStore(spec *corev1.PodSpec, claim string, group int64) {
+	const name = "results"
+	change := corev1.FSGroupChangeOnRootMismatch
+	spec.SecurityContext.FSGroup, spec.SecurityContext.FSGroupChangePolicy = &group, &change
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}})
+	c := &spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: StorePath})
 }
 
 func fromSecret(in Input, name, key string) corev1.EnvVar {
@@ -238,6 +281,22 @@ func Result(in Input, i int, r bench.Result) (*corev1.ConfigMap, error) {
 	out := configMap(in, ResultName(RunName(in.Benchmark.Name, in.Run.ID), i))
 	out.Data, out.BinaryData, out.Immutable = data, binary, &immutable
 	out.Labels[v1alpha1.LabelResult] = r.Scenario.Name
+	return out, nil
+}
+
+// ReportName is the ConfigMap that keeps the report of a run.
+func ReportName(run string) string { return run + "-report" }
+
+// Report is the ConfigMap that keeps the report of a run as HTML.
+func Report(in Input, page report.Input) (*corev1.ConfigMap, error) {
+	packed, err := EncodeReport(page)
+	if err != nil {
+		return nil, err
+	}
+	immutable := true
+	out := configMap(in, ReportName(RunName(in.Benchmark.Name, in.Run.ID)))
+	out.BinaryData, out.Immutable = map[string][]byte{KeyReport: packed}, &immutable
+	out.Labels[v1alpha1.LabelReport] = "true"
 	return out, nil
 }
 

@@ -37,6 +37,28 @@ type Plan struct {
 	// Fingerprint as far as the operator knows it.
 	Fingerprint bench.Fingerprint `json:"fingerprint"`
 	Scenarios   []bench.Scenario  `json:"scenarios"`
+	// Brokers are the pods of the broker whose control groups are sampled; none if they are not to be.
+	Brokers []BrokerPod `json:"brokers,omitempty"`
+	// Store says where the run is kept on the volume; nil without one.
+	Store *Store `json:"store,omitempty"`
+}
+
+// BrokerPod is a pod of the broker, its container, and the Erlang name of its node.
+type BrokerPod struct {
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Node      string `json:"node"`
+}
+
+// Store says where a run is kept on a volume.
+type Store struct {
+	// Benchmark is the folder of all its runs, Folder that of this run in it.
+	Benchmark string `json:"benchmark"`
+	Folder    string `json:"folder"`
+	// Limit of runs that are kept, this one included.
+	Limit int `json:"limit"`
+	// MaxRegression of the gate, for the report.
+	MaxRegression float64 `json:"maxRegression,omitempty"`
 }
 
 // KeyPlan of the ConfigMap with the plan.
@@ -68,6 +90,9 @@ type Ending struct {
 	Code string `json:"code"`
 	// Message says why, without secrets.
 	Message string `json:"message,omitempty"`
+	// Folder in which the run is kept on the volume, and why it is not; both are "" where nothing is to be kept.
+	Folder     string `json:"folder,omitempty"`
+	StoreFault string `json:"storeFault,omitempty"`
 }
 
 // The codes of endings.
@@ -114,6 +139,9 @@ const mostBytes = 950 << 10
 
 // ErrTooLarge says that a part does not fit, even without what only charts need.
 var ErrTooLarge = fmt.Errorf("the figures of a run do not fit into a ConfigMap: use fewer queues, runs or pods")
+
+// EncodeWhole writes all of a part, for a volume.
+func EncodeWhole(p Part) ([]byte, error) { return pack(p) }
 
 // EncodePart writes a part so small that all parts of the scenario fit into one ConfigMap: it leaves out the histograms of
 // single seconds, then the broker's samples but every tenth, when it must.

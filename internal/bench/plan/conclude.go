@@ -28,6 +28,8 @@ type Measured struct {
 type Ending struct {
 	// Refused and Failed say why the run did not happen, or not to its end; "" if it did.
 	Refused, Failed string
+	// Folder of the run on the volume, and why it is not there; both are "" without one.
+	Folder, StoreFault string
 }
 
 // Conclude judges a run that has ended.
@@ -36,13 +38,10 @@ func Conclude(run v1alpha1.ActiveRun, gate v1alpha1.BenchmarkGate, measured []Me
 		ID: run.ID, Number: run.Number, Trigger: run.Trigger, Reason: run.Reason,
 		Started: run.Started, Finished: metav1.NewTime(now.Truncate(time.Second)),
 	}
-	most, err := maxRegression(gate)
-	if err != nil {
-		most = 0 // the default of Compare
-	}
+	out.Folder, out.StoreFault = ending.Folder, ending.StoreFault
 	var comparisons []bench.Comparison
 	for _, m := range measured {
-		c := bench.Compare(m.History, m.Result, bench.Gate{MaxRegression: most})
+		c := m.Compare(gate)
 		comparisons = append(comparisons, c)
 		out.Scenarios = append(out.Scenarios, scenarioResult(m, c))
 	}
@@ -60,6 +59,20 @@ func Conclude(run v1alpha1.ActiveRun, gate v1alpha1.BenchmarkGate, measured []Me
 		out.Verdict, out.Message = v1alpha1.VerdictRegressed, joined(worse, ending.Failed)
 	}
 	return out
+}
+
+// MaxRegression of a gate as a ratio; 0, which is the default of bench.Compare, when it cannot be read.
+func MaxRegression(gate v1alpha1.BenchmarkGate) float64 {
+	most, err := maxRegression(gate)
+	if err != nil {
+		return 0
+	}
+	return most
+}
+
+// Compare holds the result against its history.
+func (m Measured) Compare(gate v1alpha1.BenchmarkGate) bench.Comparison {
+	return bench.Compare(m.History, m.Result, bench.Gate{MaxRegression: MaxRegression(gate)})
 }
 
 func joined(texts ...string) string {
@@ -159,10 +172,8 @@ func scenarioResult(m Measured, c bench.Comparison) v1alpha1.ScenarioResult {
 
 // change since the newest earlier result that counts, of whatever version.
 func change(history []bench.Result, now float64) string {
-	for _, old := range slices.Backward(history) {
-		if s := old.Summary; s.ValidRuns > 0 && s.Throughput != nil && s.Throughput.Median > 0 {
-			return fmt.Sprintf("%+.0f%%", 100*(now/s.Throughput.Median-1))
-		}
+	if s, found := bench.Last(history); found {
+		return fmt.Sprintf("%+.0f%%", 100*(now/s.Throughput.Median-1))
 	}
 	return ""
 }

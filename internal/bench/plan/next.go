@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -45,6 +47,10 @@ type Observed struct {
 	Image string
 	// Faults of the spec.
 	Faults []string
+	// Claim that the spec names; nil when there is none, or it names none.
+	Claim *corev1.PersistentVolumeClaim
+	// MayExec: the manager may let the pods of a run execute programs in those of the broker.
+	MayExec bool
 	// Job of the active run; nil when the API server has none.
 	Job *batchv1.Job
 	// Pods of the active run.
@@ -87,11 +93,10 @@ func Next(b *v1alpha1.Benchmark, o Observed, now time.Time) Decision {
 		return d
 	}
 	trigger, why := due(b, byTime, d.Pending)
+	unfit, unfitBecause := Unfit(b, o)
 	switch {
-	case len(o.Faults) > 0:
-		d.Reason, d.Message = v1alpha1.ReasonInvalidSpec, "the spec has faults"
-	case o.Image == "":
-		d.Reason, d.Message = v1alpha1.ReasonNoImage, "the manager does not know which image its pods have: start it with --image"
+	case unfit != "":
+		d.Reason, d.Message = unfit, unfitBecause
 	case trigger == "":
 		d.Reason, d.Message = v1alpha1.ReasonIdle, "no run is due"
 	case b.Spec.Paused:
@@ -124,6 +129,45 @@ func (d *Decision) start(b *v1alpha1.Benchmark, o Observed, trigger v1alpha1.Run
 			Started: metav1.NewTime(now.Truncate(time.Second)), Step: v1alpha1.RunStarting,
 		}
 	}
+}
+
+// Unfit says why the Benchmark cannot be run as it is, whatever the cluster; "" if it can.
+func Unfit(b *v1alpha1.Benchmark, o Observed) (reason, message string) {
+	if len(o.Faults) > 0 {
+		return v1alpha1.ReasonInvalidSpec, strings.Join(o.Faults, "; ")
+	}
+	if o.Image == "" {
+		return v1alpha1.ReasonNoImage, "the manager does not know which image its pods have: start it with --image"
+	}
+	if b.Spec.Generator.BrokerCgroups && !o.MayExec {
+		return v1alpha1.ReasonBrokerCgroupsNotAllowed, "spec.generator.brokerCgroups needs a manager that may give the right for it: " +
+			"install Warren with benchmark.brokerCgroups=true, or take brokerCgroups off"
+	}
+	return unfitClaim(b, o.Claim)
+}
+
+func unfitClaim(b *v1alpha1.Benchmark, claim *corev1.PersistentVolumeClaim) (reason, message string) {
+	ref := b.Spec.History.VolumeClaimRef
+	if ref == nil {
+		return "", ""
+	}
+	name := "PersistentVolumeClaim " + ref.Name + " of spec.history.volumeClaimRef"
+	switch {
+	case claim == nil:
+		return v1alpha1.ReasonClaimNotFound, name + " does not exist in this namespace: create it, or take volumeClaimRef off"
+	case !claim.DeletionTimestamp.IsZero():
+		return v1alpha1.ReasonClaimNotFound, name + " is being deleted: create it anew, or name another"
+	case claim.Status.Phase == corev1.ClaimLost:
+		return v1alpha1.ReasonClaimNotFound, name + " has lost its volume: create it anew, or name another"
+	case b.Spec.Generator.Pods > 1 && !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany):
+		return v1alpha1.ReasonClaimNotShared, fmt.Sprintf("%s is not ReadWriteMany, and spec.generator.pods is %d: pods on several nodes could not have it at once", name, b.Spec.Generator.Pods)
+	}
+	return "", ""
+}
+
+// Folder of a run on a volume, in that of its Benchmark. Names sort by time.
+func Folder(run v1alpha1.ActiveRun) string {
+	return run.Started.UTC().Format("20060102-150405") + "-" + run.ID[:8]
 }
 
 // Obstacle says why no run may start on the cluster now; "" if one may.

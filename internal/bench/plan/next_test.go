@@ -289,3 +289,62 @@ func TestLeftovers(t *testing.T) {
 		})
 	}
 }
+
+// What keeps a Benchmark from being run at all is said with the way out, and starts nothing.
+func TestUnfit(t *testing.T) {
+	claim := func(modes ...corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: modes}}
+	}
+	going, lost := claim(corev1.ReadWriteMany), claim(corev1.ReadWriteMany)
+	going.DeletionTimestamp, lost.Status.Phase = &metav1.Time{Time: noon}, corev1.ClaimLost
+	stored := func(pods int32) func(*v1alpha1.Benchmark) {
+		return func(b *v1alpha1.Benchmark) {
+			b.Spec.Generator.Pods = pods
+			b.Spec.History.VolumeClaimRef = &v1alpha1.VolumeClaimReference{Name: "results"}
+		}
+	}
+	cgroups := func(b *v1alpha1.Benchmark) { b.Spec.Generator.BrokerCgroups = true }
+	good := Observed{Cluster: cluster(), Image: "warren"}
+	with := func(claim *corev1.PersistentVolumeClaim) Observed { o := good; o.Claim = claim; return o }
+	for name, c := range map[string]struct {
+		b      *v1alpha1.Benchmark
+		o      Observed
+		reason string
+		says   string
+	}{
+		"fit":                      {ran(), good, "", ""},
+		"faults":                   {ran(), Observed{Image: "warren", Faults: []string{"a", "b"}}, v1alpha1.ReasonInvalidSpec, "a; b"},
+		"no image":                 {ran(), Observed{}, v1alpha1.ReasonNoImage, "--image"},
+		"no claim":                 {ran(stored(1)), good, v1alpha1.ReasonClaimNotFound, "results of spec.history.volumeClaimRef does not exist"},
+		"a claim that goes":        {ran(stored(1)), with(going), v1alpha1.ReasonClaimNotFound, "being deleted"},
+		"a claim without a volume": {ran(stored(1)), with(lost), v1alpha1.ReasonClaimNotFound, "lost its volume"},
+		"one pod":                  {ran(stored(1)), with(claim(corev1.ReadWriteOnce)), "", ""},
+		"two pods":                 {ran(stored(2)), with(claim(corev1.ReadWriteOnce)), v1alpha1.ReasonClaimNotShared, "ReadWriteMany"},
+		"two pods that share":      {ran(stored(2)), with(claim(corev1.ReadWriteOnce, corev1.ReadWriteMany)), "", ""},
+		"a claim that none names":  {ran(), with(going), "", ""},
+		"control groups":           {ran(cgroups), good, v1alpha1.ReasonBrokerCgroupsNotAllowed, "benchmark.brokerCgroups=true"},
+		"control groups, allowed":  {ran(cgroups), Observed{Cluster: cluster(), Image: "warren", MayExec: true}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reason, message := Unfit(c.b, c.o)
+			if reason != c.reason || !strings.Contains(message, c.says) {
+				t.Errorf("got %q: %s", reason, message)
+			}
+			due := c.b.DeepCopy()
+			fresh(due)
+			o := c.o
+			o.Cluster = cluster()
+			if d := Next(due, o, noon); (d.Verb == Start) != (c.reason == "") || c.reason != "" && d.Reason != c.reason {
+				t.Errorf("decided %+v", d)
+			}
+		})
+	}
+}
+
+// Folders of runs sort by time, whatever the numbers of runs of a Benchmark that was made anew.
+func TestFolder(t *testing.T) {
+	run := v1alpha1.ActiveRun{ID: RunID("b1", 1), Number: 7, Started: metav1.NewTime(noon.In(time.FixedZone("east", 3600)))}
+	if got := Folder(run); got != "20270303-120000-"+run.ID[:8] {
+		t.Errorf("got %s", got)
+	}
+}
