@@ -116,11 +116,12 @@ var seriesTable = []Series{
 	{"deadLetteredTotal", FoldSum, named(always, "rabbitmq_global_messages_dead_lettered_rejected_total", "rabbitmq_global_messages_dead_lettered_delivery_limit_total",
 		"rabbitmq_global_messages_dead_lettered_maxlen_total", "rabbitmq_global_messages_dead_lettered_expired_total"), true,
 		func(s *Sample) **float64 { return &s.DeadLetteredTotal }},
-	// From 4.2 on the plain name is also that of Khepri, whose commits are no messages.
+	// From 4.2 on the plain name is also that of Khepri, whose commits are no messages. Before, the sum over queues that /metrics
+	// has is no latency, and 0 without quorum queues.
 	{"raftCommitLatencySeconds", FoldMax, []SeriesName{
 		{Name: "rabbitmq_raft_max_commit_latency_seconds", Versions: "4.2–4.3", Labels: map[string]string{"ra_system": "quorum_queues"}},
 		{Name: "rabbitmq_raft_commit_latency_seconds", Versions: "4.2–4.3", Labels: map[string]string{"queue": "*"}},
-		{Name: "rabbitmq_raft_entry_commit_latency_seconds", Versions: "3.10–4.1"},
+		{Name: "rabbitmq_raft_entry_commit_latency_seconds", Versions: "3.10–4.1", Labels: map[string]string{"queue": "*"}},
 	}, false, func(s *Sample) **float64 { return &s.RaftCommitLatencySeconds }},
 	{"raftWrittenBytesTotal", FoldSum, []SeriesName{
 		{Name: "rabbitmq_raft_bytes_written", Versions: "4.2–4.3", Labels: map[string]string{"ra_system": "quorum_queues", "module": "ra_log_wal"}},
