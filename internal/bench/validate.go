@@ -108,7 +108,7 @@ var rules = []rule{
 	{path: "hosts", description: "Which addresses connections go to: All in turn, the First, or Apart: publishers to the first half and consumers to the second. Default All."},
 	{"workers", "Processes (pods) that share the load. Default 1.", 1, 1000, count(func(s *Scenario) int { return s.Workers })},
 	{"warmUp", "Cut from the figures, and made longer up to three times until the rate is steady. At most 1h. Default 10s.", 0, hour, span(func(s *Scenario) Duration { return s.WarmUp })},
-	{"duration", "Of the measured part, 1s to 24h. With a backlog it is the longest time that draining may take. Default 1m.", 1, 24 * hour, span(func(s *Scenario) Duration { return s.Duration })},
+	{"duration", "Of the measured part, 1s to 24h; in less than 4s too few whole seconds are measured for a run to count. With a backlog it is the longest time that draining may take. Default 1m.", 1, 24 * hour, span(func(s *Scenario) Duration { return s.Duration })},
 	{"coolDown", "Pause between runs, at most 1h. Default 10s.", 0, hour, span(func(s *Scenario) Duration { return s.CoolDown })},
 	{"runs", "Runs of which the median is the result. Default 3.", 1, 100, count(func(s *Scenario) int { return s.Runs })},
 	{path: "caps", description: "They stop the load before it does harm."},
