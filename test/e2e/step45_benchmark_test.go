@@ -45,7 +45,7 @@ func TestBenchmarkOnARealCluster(t *testing.T) {
 		testBenchmarkKeepsOff(t)
 	})
 	eachLine(t, func(t *testing.T, l *line) {
-		kept := newBenchmark(l, "kept", l.scenario("Measured", "3s"), l.scenario("MeasuredAgain", "6s"))
+		kept := newBenchmark(l, "kept", l.scenario("Measured", "5s"), l.scenario("MeasuredAgain", "6s"))
 		kept.Spec.Trigger.OnChange = true
 		testRunOutlivesWarren(t, l, kept)
 		policy := newPolicy(l, "bench-measured", `^bench\.`)
@@ -70,7 +70,7 @@ func TestBenchmarkOnARealCluster(t *testing.T) {
 func (l *line) scenario(name, duration string) string {
 	kind := map[string]string{"classic": "Classic", "quorum": "Quorum"}[l.queueType]
 	return fmt.Sprintf(`{"name":%q,"publishers":{"count":2,"confirmWindow":50},"consumers":{"count":2},`+
-		`"queues":{"count":2,"type":%q,"like":{"name":"bench.orders"}},"warmUp":"1s","duration":%q,"coolDown":"0s","caps":{"rate":200}}`, name, kind, duration)
+		`"queues":{"count":2,"type":%q,"like":{"name":"bench.orders"}},"warmUp":"1s","duration":%q,"coolDown":"0s","caps":{"rate":400}}`, name, kind, duration)
 }
 
 func newBenchmark(l *line, name string, scenarios ...string) *v1alpha1.Benchmark {
@@ -276,12 +276,13 @@ func testRunOutlivesWarren(t *testing.T, l *line, b *v1alpha1.Benchmark) {
 	if left := l.tenants(t); len(left) > 0 {
 		t.Errorf("the broker still has %v", left)
 	}
-	var wanted []string
+	wanted := []string{"ConfigMap " + run.Report}
 	for _, s := range run.Scenarios {
 		wanted = append(wanted, "ConfigMap "+s.ConfigMap)
 	}
-	eventually(t, goneLimit, "only results are left", func(ctx context.Context) (string, error) {
+	eventually(t, goneLimit, "only results and their report are left", func(ctx context.Context) (string, error) {
 		left, err := benchObjects(ctx, l.namespace, b.Name)
+		left = slices.DeleteFunc(left, func(name string) bool { return strings.HasSuffix(name, "-report") })
 		if slices.Equal(left, wanted) {
 			return "", err
 		}
@@ -367,7 +368,7 @@ func (l *line) checkColumns(t *testing.T, b *v1alpha1.Benchmark) {
 		t.Errorf("the columns are %s", got)
 	}
 	for _, want := range []string{b.Name, l.cluster, b.Status.LastRun.Headline, b.Status.LastRun.P99, b.Status.LastRun.Bottleneck, "Baseline"} {
-		if !strings.Contains(row, want) || want == "" {
+		if !strings.Contains(row, want) {
 			t.Errorf("%q is not in %q", want, row)
 		}
 	}
@@ -479,7 +480,7 @@ func testBenchmarkKeepsOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitCluster(t, l.namespace, l.cluster)
-	b := newBenchmark(l, "apart", l.scenario("Measured", "3s"))
+	b := newBenchmark(l, "apart", l.scenario("Measured", "5s"))
 	pods := l.underLoad(t, b)
 	brokers, err := l.rabbit().Pods(t.Context())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // Each built-in scenario is in one Benchmark, of no more than a Benchmark may have, with faults in none.
 func TestGroupsHaveTheWholeMatrix(t *testing.T) {
 	seen := map[string]int{}
-	for name, scenarios := range groups(4) {
+	for name, scenarios := range groups(5) {
 		pods := int32(1)
 		if name == "several-pods" {
 			pods = 2
@@ -29,7 +29,7 @@ func TestGroupsHaveTheWholeMatrix(t *testing.T) {
 		}
 		for _, s := range scenarios {
 			seen[s.Name]++
-			if s.Duration > bench.Duration(20*time.Second) || s.Backlog != nil && s.Backlog.Messages > shortBacklog {
+			if s.Duration > bench.Duration(25*time.Second) || s.Backlog != nil && s.Backlog.Messages > shortBacklog {
 				t.Errorf("%s is not short: %+v", s.Name, s)
 			}
 		}

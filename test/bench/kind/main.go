@@ -35,7 +35,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "parts to do, with commas between: matrix-3.10, matrix-4.3, mirrors, schedulers, prefetch (default: all)")
 	flag.IntVar(&o.runs, "runs", 3, "runs of each scenario of the comparisons; the matrix has one")
 	flag.IntVar(&o.seconds, "seconds", 10, "measured seconds of a run of the comparisons")
-	flag.IntVar(&o.matrixSeconds, "matrix-seconds", 4, "measured seconds of a scenario of the matrix")
+	flag.IntVar(&o.matrixSeconds, "matrix-seconds", 5, "measured seconds of a scenario of the matrix")
 	flag.DurationVar(&o.limit, "limit", 34*time.Minute, "when it is broken off")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
