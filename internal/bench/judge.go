@@ -257,11 +257,14 @@ func (g *signals) disk() []Evidence {
 }
 
 func (g *signals) queueProcess() []Evidence {
-	rows := some(
-		g.row("flow", g.flow, ">=", flowLimit, "ratio", "samples in which the broker held connections, channels or queues back"),
-		g.row("client.writeWait", g.writeWait, ">=", writeWaitLimit, "ratio", "time that publishers waited for the socket"),
-	)
-	rows = some(rows, g.undelivered())
+	rows := g.undelivered()
+	if !g.draining { // else publishers rest or trickle, and what the broker tells of flow is of the fill before
+		rows = some(
+			g.row("flow", g.flow, ">=", flowLimit, "ratio", "samples in which the broker held connections, channels or queues back"),
+			g.row("client.writeWait", g.writeWait, ">=", writeWaitLimit, "ratio", "time that publishers waited for the socket"),
+			rows,
+		)
+	}
 	// Without knowing the CPU this would be a guess: a full CPU holds publishers back in the same way.
 	if len(rows) == 0 {
 		return nil

@@ -82,6 +82,8 @@ func TestJudge(t *testing.T) {
 			[]string{"messagesReady", "connectionPendingPackets"}, nil},
 		{"a small prefetch", "Prefetch1", func(l *benchtest.Load) { l.Ready, l.PrefetchUse = 1e5, 1 }, bench.PrefetchBound,
 			[]string{"messagesReady", "prefetchUse", "client.handler", "cpu"}, nil},
+		{"a drain after a fill in flow", "Prefetch1", func(l *benchtest.Load) { l.Ready, l.PrefetchUse, l.FlowShare = 1e5, 1, 1 }, bench.PrefetchBound,
+			[]string{"messagesReady", "prefetchUse", "client.handler", "cpu"}, nil},
 		{"a full prefetch with nothing waiting", "SmallConfirmed", func(l *benchtest.Load) { l.PrefetchUse = 1 }, bench.UnknownBound, nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
