@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -88,17 +87,28 @@ func (p *place) endpoint() (load.Endpoint, error) {
 		return load.Endpoint{}, errors.New("--uri holds a password, which others can read in the list of processes: set WARREN_BENCH_URI instead, or --password-file")
 	}
 	if endpoint.TLS != nil && p.caFile != "" {
-		pem, err := os.ReadFile(p.caFile)
-		if err != nil {
+		if endpoint.TLS.RootCAs, err = p.roots(); err != nil {
 			return load.Endpoint{}, err
 		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return load.Endpoint{}, fmt.Errorf("%s holds no PEM certificate", p.caFile)
-		}
-		endpoint.TLS = &tls.Config{ServerName: endpoint.TLS.ServerName, MinVersion: tls.VersionTLS12, RootCAs: roots}
+		endpoint.CAFile = p.caFile
 	}
 	return endpoint, nil
+}
+
+// roots are the certificates of --ca-file; nil, for the system's, without it.
+func (p *place) roots() (*x509.CertPool, error) {
+	if p.caFile == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(p.caFile)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no PEM certificate", p.caFile)
+	}
+	return roots, nil
 }
 
 // connected is a management API with what it may be asked for.
@@ -122,7 +132,11 @@ func (p *place) connect(endpoint load.Endpoint) (connected, error) {
 		}
 		target.CABundle = string(pem)
 	}
-	connector := management.NewConnector(management.Options{ListTimeout: 2 * time.Minute})
+	roots, err := p.roots()
+	if err != nil {
+		return connected{}, err
+	}
+	connector := management.NewConnector(management.Options{ListTimeout: 2 * time.Minute, RuntimeRoots: roots})
 	client, err := connector.Connect(target)
 	if err != nil {
 		return connected{}, err

@@ -23,13 +23,16 @@ const (
 
 // Endpoint is where a broker listens for AMQP, and who asks. Several hosts are taken in turn.
 type Endpoint struct {
-	Hosts              []string // host:port
-	TLS                *tls.Config
+	Hosts []string // host:port
+	// TLS, when set, is for all hosts; each is checked under its own name unless TLS names one.
+	TLS *tls.Config
+	// CAFile is where the certificates of TLS are, "" for the system's: the client library reads them itself.
+	CAFile             string
 	Username, Password string
 	VHost              string
 }
 
-// ParseEndpoint reads URIs such as amqp://host:5672/vhost, separated by commas. User and password in the first one are
+// ParseEndpoint reads URIs such as amqp://host:5672/vhost, separated by commas, all of them with TLS (amqps) or none. User and password in the first one are
 // taken, so that they may come from a file; its path is the vhost. Errors never show the text.
 func ParseEndpoint(text string) (Endpoint, error) {
 	e := Endpoint{VHost: "/"}
@@ -44,10 +47,13 @@ func ParseEndpoint(text string) (Endpoint, error) {
 		}
 		e.Hosts = append(e.Hosts, net.JoinHostPort(u.Hostname(), port))
 		if i > 0 {
+			if (u.Scheme == "amqps") != (e.TLS != nil) {
+				return Endpoint{}, errors.New("of the AMQP URIs some are amqp and some amqps: want one of the two")
+			}
 			continue
 		}
 		if u.Scheme == "amqps" {
-			e.TLS = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
+			e.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 		if u.User != nil {
 			e.Username = u.User.Username()
@@ -140,7 +146,14 @@ func (e Endpoint) connect(ctx context.Context, address string) (net.Conn, error)
 	if e.TLS == nil {
 		return c, nil
 	}
-	secure := tls.Client(c, e.TLS)
+	config := e.TLS
+	if config.ServerName == "" {
+		config = config.Clone()
+		if config.ServerName, _, err = net.SplitHostPort(address); err != nil {
+			return nil, err
+		}
+	}
+	secure := tls.Client(c, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = c.Close()
 		return nil, err

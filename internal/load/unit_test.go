@@ -18,10 +18,10 @@ func TestEndpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Join(e.Hosts, " ") != "a:1 b:5671" || e.Username != "u" || e.Password != "p@ss" || e.VHost != "v/w" || e.TLS.ServerName != "a" {
+	if strings.Join(e.Hosts, " ") != "a:1 b:5671" || e.Username != "u" || e.Password != "p@ss" || e.VHost != "v/w" || e.TLS == nil || e.TLS.ServerName != "" || e.TLS.InsecureSkipVerify {
 		t.Errorf("got %+v", e)
 	}
-	for _, bad := range []string{"", "http://a", "amqp://", "a:5672", "amqp://a:hunter2:b"} {
+	for _, bad := range []string{"", "http://a", "amqp://", "a:5672", "amqp://a:hunter2:b", "amqps://a,amqp://b", "amqp://a,amqps://b"} {
 		if _, err := ParseEndpoint(bad); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: got %v", bad, err)
 		}

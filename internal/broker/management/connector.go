@@ -27,7 +27,7 @@ func NewConnector(options Options) broker.Connector {
 	options = options.withDefaults()
 	return &connector{
 		options: options,
-		runtime: newPool(options, nil),
+		runtime: newPool(options, options.RuntimeRoots),
 		clients: map[string]*client{},
 	}
 }

@@ -1,6 +1,7 @@
 package management
 
 import (
+	"crypto/x509"
 	"net/http"
 	"time"
 )
@@ -17,6 +18,8 @@ type Options struct {
 	PageSize int
 	// Restarts is how often a listing that changed under the reader starts anew; 0 means 3.
 	Restarts int
+	// RuntimeRoots are what https addresses of Prometheus endpoints are checked against; nil means the system's.
+	RuntimeRoots *x509.CertPool
 	// Transport replaces the network, for tests that count or break requests. Forget does not close it.
 	Transport http.RoundTripper
 	// OnRequest is told of every request before it is sent, with Target.Key ("" for Runtime). It must not block.
