@@ -137,7 +137,7 @@ faults-client: ## Publish and consume more than a million messages through every
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on a real Kubernetes (NODES=3, CLUSTER=kind|current)
 	@mkdir -p $(OUT)
-	@go test -v -tags e2e -timeout 30m -count 1 $(ARGS) ./test/e2e/... 2>&1 | tee $(OUT)/test-e2e.log
+	@go test -v -tags e2e -timeout 30m -parallel 4 -count 1 $(ARGS) ./test/e2e/... 2>&1 | tee $(OUT)/test-e2e.log
 
 .PHONY: bench-client
 bench-client: ## Measure the client library against amqp091-go on a real RabbitMQ (ARGS="--help")

@@ -71,6 +71,8 @@ func runWorker(command *cobra.Command, path string) error {
 	switch {
 	case errors.As(failed, &refused):
 		ending = job.Ending{Code: job.Refused, Message: refused.explain("set spec.allowProduction: true")}
+	case failed != nil && ctx.Err() != nil:
+		ending = job.Ending{Code: job.Stopped, Message: failed.Error()}
 	case failed != nil && !onlyCleanupFailed(failed):
 		ending = job.Ending{Code: job.Failed, Message: failed.Error()}
 	}

@@ -18,6 +18,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -266,11 +267,12 @@ func testRunOutlivesWarren(t *testing.T, l *line, b *v1alpha1.Benchmark) {
 	if b.Status.Started != 1 || run.ID != id || run.Verdict != v1alpha1.VerdictBaseline || len(run.Scenarios) != 2 {
 		t.Errorf("%d runs were started, the last is %+v, wanted one with id %s and a baseline of two scenarios", b.Status.Started, run, id)
 	}
-	all, err := events(t.Context(), l.namespace, "Benchmark", b.Name)
-	if err != nil {
+	var said eventsv1.EventList
+	if err := k.Client.List(t.Context(), &said, client.InNamespace(l.namespace)); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(slices.DeleteFunc(all, func(e string) bool { return !strings.HasPrefix(e, "RunStarted") })); n != 1 {
+	ofOthers := func(e eventsv1.Event) bool { return e.Reason != "RunStarted" || e.Regarding.UID != b.UID }
+	if n := len(slices.DeleteFunc(said.Items, ofOthers)); n != 1 {
 		t.Errorf("%d events RunStarted", n)
 	}
 	if left := l.tenants(t); len(left) > 0 {
@@ -282,7 +284,6 @@ func testRunOutlivesWarren(t *testing.T, l *line, b *v1alpha1.Benchmark) {
 	}
 	eventually(t, goneLimit, "only results and their report are left", func(ctx context.Context) (string, error) {
 		left, err := benchObjects(ctx, l.namespace, b.Name)
-		left = slices.DeleteFunc(left, func(name string) bool { return strings.HasSuffix(name, "-report") })
 		if slices.Equal(left, wanted) {
 			return "", err
 		}
@@ -414,7 +415,7 @@ func testPodKilled(t *testing.T, l *line) {
 	}
 	run := waitRun(t, b, 1)
 	t.Logf("%s: %s", run.Verdict, run.Message)
-	if run.Verdict != v1alpha1.VerdictFailed || run.Message == "" {
+	if run.Verdict != v1alpha1.VerdictFailed || !strings.Contains(run.Message, "did not come to its end") {
 		t.Errorf("the run is %s: %s", run.Verdict, run.Message)
 	}
 	for _, left := range l.tenants(t) {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,24 +17,28 @@ func EndingOf(endings map[int]Ending, made *Plan, job *batchv1.Job, why string) 
 		out.Failed = why + ", and nothing was handed back"
 		return out
 	}
+	if job != nil {
+		_, _, why = plan.Ended(job)
+	}
+	if why != "" {
+		why = ": " + why
+	}
+	// A pod that failed knows why; one that is gone is why the others were told to stop.
+	var failed, gone, stopped string
 	for pod := range made.Pods {
 		e, said := endings[pod]
 		switch {
-		case !said && out.Failed == "":
-			out.Failed = fmt.Sprintf("generator pod %d did not come to its end", pod)
-			if job != nil {
-				if _, _, message := plan.Ended(job); message != "" {
-					out.Failed += ": " + message
-				}
-			} else {
-				out.Failed += ": " + why
-			}
-		case e.Code == Refused && out.Refused == "":
-			out.Refused = e.Message
-		case e.Code == Failed && out.Failed == "":
-			out.Failed = e.Message
+		case !said:
+			gone = cmp.Or(gone, fmt.Sprintf("generator pod %d did not come to its end%s", pod, why))
+		case e.Code == Refused:
+			out.Refused = cmp.Or(out.Refused, e.Message)
+		case e.Code == Failed:
+			failed = cmp.Or(failed, e.Message)
+		case e.Code == Stopped:
+			stopped = cmp.Or(stopped, fmt.Sprintf("generator pod %d was told to stop%s", pod, why))
 		}
 	}
+	out.Failed = cmp.Or(failed, gone, stopped)
 	if made.Store != nil {
 		out.Folder, out.StoreFault = storeOf(endings, made.Pods, out.Refused != "")
 	}

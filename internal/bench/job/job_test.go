@@ -254,6 +254,9 @@ func TestEndingOf(t *testing.T) {
 		"refused":          {made, map[int]Ending{0: refused, 1: {Code: Failed, Message: "nobody came"}}, failed, "others use it", ""},
 		"refused by one":   {made, map[int]Ending{0: refused}, failed, "others use it", ""},
 		"failed":           {made, map[int]Ending{0: {Code: Failed, Message: "an alarm"}, 1: done}, failed, "", "an alarm"},
+		"one was killed":   {made, map[int]Ending{0: {Code: Stopped, Message: "terminated"}}, failed, "", "pod 1 did not come to its end: DeadlineExceeded: too long"},
+		"one failed":       {made, map[int]Ending{0: {Code: Stopped, Message: "terminated"}, 1: {Code: Failed, Message: "an alarm"}}, failed, "", "an alarm"},
+		"all were stopped": {made, map[int]Ending{0: {Code: Stopped}, 1: {Code: Stopped}}, failed, "", "pod 0 was told to stop: DeadlineExceeded: too long"},
 		"no plan":          {nil, nil, nil, "", "the Job is gone, and nothing was handed back"},
 	} {
 		t.Run(name, func(t *testing.T) {

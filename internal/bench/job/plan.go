@@ -86,7 +86,7 @@ func TenantPassword(runID, adminPassword string) string {
 
 // Ending says how a pod ended.
 type Ending struct {
-	// Code is Done, Refused or Failed.
+	// Code is Done, Refused, Failed or Stopped.
 	Code string `json:"code"`
 	// Message says why, without secrets.
 	Message string `json:"message,omitempty"`
@@ -100,6 +100,8 @@ const (
 	Done    = "Done"
 	Refused = "Refused"
 	Failed  = "Failed"
+	// Stopped: it was told to end, because another pod did or the Job was deleted.
+	Stopped = "Stopped"
 )
 
 // EndingKey of a pod in the control ConfigMap.
