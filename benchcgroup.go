@@ -23,8 +23,7 @@ import (
 )
 
 // podCgroups samples the control groups of broker pods, from inside them: a shell that is started once for each pod prints
-// the files each time that it is sent a line, so that sampling costs the broker one process of few milliseconds. It ends with
-// its input.
+// the files each time that it is sent a line. It ends with its input.
 type podCgroups struct {
 	ctx    context.Context // of all shells
 	config *rest.Config
@@ -38,9 +37,12 @@ type shell struct {
 	in   io.WriteCloser
 	out  *bufio.Reader
 	stop context.CancelCauseFunc
+	// ready is closed when it has answered once, or fault says why it does not.
+	ready chan struct{}
+	fault error
 }
 
-// brokerCgroups is nil when the run samples none.
+// brokerCgroups is nil when the run samples none. The shells are being started when it returns.
 func brokerCgroups(ctx context.Context, p job.Plan) (*podCgroups, error) {
 	if len(p.Brokers) == 0 {
 		return nil, nil
@@ -49,11 +51,21 @@ func brokerCgroups(ctx context.Context, p job.Plan) (*podCgroups, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &podCgroups{ctx: ctx, config: config, at: p, shells: map[string]*shell{}}, nil
+	c := &podCgroups{ctx: ctx, config: config, at: p, shells: map[string]*shell{}}
+	for _, b := range p.Brokers {
+		c.shell(b)
+	}
+	return c, nil
 }
 
-// cgroupTimeout is how long the shell of a pod may take for one answer.
-const cgroupTimeout = 2 * time.Second
+const (
+	// cgroupTimeout is how long the shell of a pod may take for one answer, and startTimeout for the first one: on a busy node
+	// the container runtime takes its time.
+	cgroupTimeout = 2 * time.Second
+	startTimeout  = 30 * time.Second
+)
+
+var errStarting = errors.New("its shell has not answered yet")
 
 // Sample implements load.Source. A pod that does not answer is left out, and tried again the next time.
 func (c *podCgroups) Sample(ctx context.Context) ([]bench.Sample, error) {
@@ -80,21 +92,29 @@ func (c *podCgroups) Sample(ctx context.Context) ([]bench.Sample, error) {
 	return found, errors.Join(failures...)
 }
 
-// read asks the pod's shell once.
-func (c *podCgroups) read(ctx context.Context, b job.BrokerPod) (string, error) {
+// shell of a pod; one is started where there is none.
+func (c *podCgroups) shell(b job.BrokerPod) *shell {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	s := c.shells[b.Pod]
-	c.mu.Unlock()
 	if s == nil {
-		var err error
-		if s, err = c.start(b); err != nil {
-			return "", err
-		}
-		c.mu.Lock()
+		s = c.start(b)
 		c.shells[b.Pod] = s
-		c.mu.Unlock()
 	}
-	text, err := s.ask(ctx)
+	return s
+}
+
+// read asks the pod's shell once. It does not wait for one that is being started.
+func (c *podCgroups) read(ctx context.Context, b job.BrokerPod) (text string, err error) {
+	s := c.shell(b)
+	select {
+	case <-s.ready:
+	default:
+		return "", errStarting
+	}
+	if err = s.fault; err == nil {
+		text, err = s.ask(ctx, cgroupTimeout)
+	}
 	if err != nil {
 		s.stop(err)
 		c.mu.Lock()
@@ -104,42 +124,61 @@ func (c *podCgroups) read(ctx context.Context, b job.BrokerPod) (string, error) 
 	return text, err
 }
 
-func (c *podCgroups) start(b job.BrokerPod) (*shell, error) {
+// address of what executes the script in a pod.
+func (c *podCgroups) address(b job.BrokerPod) (*url.URL, error) {
 	address, err := url.Parse(c.config.Host)
-	if err != nil {
-		return nil, err
-	}
-	if address.Scheme == "" {
-		return nil, fmt.Errorf("the address of the API server, %q, has no scheme", c.config.Host)
+	if err != nil || address.Scheme == "" {
+		return nil, fmt.Errorf("the address of the API server, %q, cannot be used", c.config.Host)
 	}
 	address = address.JoinPath("api", "v1", "namespaces", c.at.Namespace, "pods", b.Pod, "exec")
 	address.RawQuery = url.Values{
 		"container": {b.Container}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}, "command": {"sh", "-c", load.CgroupScript},
 	}.Encode()
-	executor, err := remotecommand.NewSPDYExecutor(c.config, http.MethodPost, address)
-	if err != nil {
-		return nil, err
-	}
+	return address, nil
+}
+
+func (c *podCgroups) start(b job.BrokerPod) *shell {
 	ctx, stop := context.WithCancelCause(c.ctx)
 	theirs, in := io.Pipe()
 	out, ours := io.Pipe()
+	s := &shell{in: in, out: bufio.NewReader(out), stop: stop, ready: make(chan struct{})}
 	go func() {
-		var said bytes.Buffer
-		err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: theirs, Stdout: ours, Stderr: &said})
-		if err == nil {
-			err = errors.New("its shell has ended")
-		}
-		if text := strings.TrimSpace(said.String()); text != "" {
-			err = fmt.Errorf("%w: %.200s", err, text)
-		}
+		err := c.run(ctx, b, theirs, ours)
 		stop(err)
 		_, _ = theirs.CloseWithError(err), ours.CloseWithError(err)
 	}()
-	return &shell{in: in, out: bufio.NewReader(out), stop: stop}, nil
+	go func() {
+		defer close(s.ready)
+		if _, s.fault = s.ask(ctx, startTimeout); s.fault != nil {
+			stop(s.fault)
+		}
+	}()
+	return s
+}
+
+// run the shell until it ends, which is always an error.
+func (c *podCgroups) run(ctx context.Context, b job.BrokerPod, in io.Reader, out io.Writer) error {
+	address, err := c.address(b)
+	if err != nil {
+		return err
+	}
+	executor, err := remotecommand.NewSPDYExecutor(c.config, http.MethodPost, address)
+	if err != nil {
+		return err
+	}
+	var said bytes.Buffer
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &said})
+	if err == nil {
+		err = errors.New("its shell has ended")
+	}
+	if text := strings.TrimSpace(said.String()); text != "" {
+		err = fmt.Errorf("%w: %.200s", err, text)
+	}
+	return err
 }
 
 // ask for the files, and wait until they have all come.
-func (s *shell) ask(ctx context.Context) (string, error) {
+func (s *shell) ask(ctx context.Context, timeout time.Duration) (string, error) {
 	type answer struct {
 		text string
 		err  error
@@ -160,7 +199,7 @@ func (s *shell) ask(ctx context.Context) (string, error) {
 			text.WriteString(line)
 		}
 	}()
-	ctx, cancel := context.WithTimeoutCause(ctx, cgroupTimeout, fmt.Errorf("no answer within %s", cgroupTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
 	defer cancel()
 	select {
 	case a := <-came:

@@ -35,6 +35,9 @@ func TestControlGroupsThatMayNotBeRead(t *testing.T) {
 		Namespace: "messaging", Brokers: []job.BrokerPod{{Pod: "runtime-0", Container: "rabbitmq"}, {Pod: "runtime-1", Container: "rabbitmq"}},
 	}}
 	for range 2 {
+		for _, b := range c.at.Brokers {
+			<-c.shell(b).ready
+		}
 		samples, err := c.Sample(t.Context())
 		if len(samples) > 0 || err == nil || !strings.Contains(err.Error(), "runtime-1: ") || !strings.Contains(err.Error(), "may not") {
 			t.Errorf("samples %v, error %v", samples, err)

@@ -50,7 +50,7 @@ func (c *Cluster) install(ctx context.Context) error {
 		return err
 	}
 	args := []string{"upgrade", "--install", Release, "charts/warren", "--namespace", Namespace, "--create-namespace",
-		"--set", "pollInterval=" + PollInterval.String(), "--wait", "--timeout", "3m"}
+		"--set", "pollInterval=" + PollInterval.String(), "--set", "benchmark.brokerCgroups=true", "--wait", "--timeout", "3m"}
 	if images.warren != "" {
 		repository, tag := splitImage(images.warren)
 		args = append(args, "--set", "image.repository="+repository, "--set-string", "image.tag="+tag)
