@@ -102,6 +102,7 @@ func decodeTree(text []byte) (any, error) {
 var enums = map[reflect.Type][]string{
 	reflect.TypeFor[LoadMode]():   {string(OpenLoop), string(ClosedLoop)},
 	reflect.TypeFor[QueueType]():  {string(ClassicQueue), string(QuorumQueue), string(StreamQueue), string(MirroredQueue)},
+	reflect.TypeFor[Library]():    {string(WarrenLibrary)},
 	reflect.TypeFor[HostSpread](): {string(AllHosts), string(FirstHost), string(ApartHosts)},
 }
 

@@ -139,8 +139,11 @@ func (l *Ledger) Merge(other *Ledger) error {
 	return nil
 }
 
+// NotTold is how many messages are in a queue of which the broker was asked and did not say it.
+const NotTold int64 = -1
+
 // Account closes the ledger of all workers. Left is how many messages the broker says are in the queue, nil when it was
-// not asked: then what was not consumed is lost. Messages with numbers that nobody sent count as foreign. Complete is false
+// not asked: then what was not consumed is lost. With NotTold nobody knows whether it is, and none counts as lost. Messages with numbers that nobody sent count as foreign. Complete is false
 // when the run was longer than the ledger can count.
 func (l *Ledger) Account(left *int64) (account QueueAccount, complete bool) {
 	account = QueueAccount{
@@ -162,7 +165,11 @@ func (l *Ledger) Account(left *int64) (account QueueAccount, complete bool) {
 			account.Lost += int64(s.Published) - sent
 		}
 	}
-	if left != nil {
+	switch {
+	case left == nil:
+	case *left == NotTold:
+		account.Left, account.Lost = nil, 0
+	default:
 		account.Lost = max(account.Lost-*left, 0)
 	}
 	return account, complete

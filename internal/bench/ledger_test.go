@@ -219,3 +219,22 @@ func BenchmarkLedgerReceived(b *testing.B) {
 		n++
 	}
 }
+
+// What the broker did not say is unknown: neither in the queue nor lost.
+func TestWhatIsLeftMayBeUnknown(t *testing.T) {
+	untold, two := NotTold, int64(2)
+	for _, test := range []struct {
+		left       *int64
+		lost, want int64 // want is what the account says is left, -1 for nothing
+	}{{nil, 3, -1}, {&untold, 0, -1}, {&two, 1, 2}} {
+		l := NewLedger("q", 7, true)
+		for n := range uint64(3) {
+			l.Sent(1, n)
+			l.Acked(1, n)
+		}
+		account, _ := l.Account(test.left)
+		if account.Lost != test.lost || (account.Left == nil) != (test.want < 0) || account.Left != nil && *account.Left != test.want {
+			t.Errorf("%+v", account)
+		}
+	}
+}

@@ -48,6 +48,13 @@ const (
 	ApartHosts HostSpread = "Apart"
 )
 
+// Library is what consumers are made with.
+type Library string
+
+// WarrenLibrary is Warren's own client library (package client), as applications use it. The empty value is the generator's own
+// code, which costs least.
+const WarrenLibrary Library = "Warren"
+
 // Scenario is one load, as its file has it. Counts are totals over all workers. Decode reads one, Validate judges it,
 // Matrix has the built-in ones. A built-in scenario and its file are the same.
 type Scenario struct {
@@ -127,6 +134,9 @@ type Consumers struct {
 	AckWait Duration `json:"ackWait"`
 	// Latency is what handling one message, or one batch, takes. Default 0s.
 	Latency Duration `json:"latency"`
+	// Library, when set, has messages consumed by a client library instead of the generator's own code: what applications
+	// get that use it. Warren needs a batch.
+	Library Library `json:"library,omitempty"`
 	// Batch, when set, handles messages together and acknowledges each batch at once; AckEvery must be 1 then.
 	Batch *Batch `json:"batch,omitempty"`
 }

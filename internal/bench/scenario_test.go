@@ -174,6 +174,13 @@ func TestFaults(t *testing.T) {
 				"consumers.prefetch: 200 is less than twice consumers.batch.size: nothing would be fetched while a batch is handled; want at least 300\n" +
 				"consumers.ackEvery: 300 is more than consumers.prefetch 200: each acknowledgement would wait for consumers.ackWait\n" +
 				"caps.connections: the scenario needs 2 connections, the cap is 1", decoderOnly},
+		{`{name: A, consumers: {library: Warren, batch: {size: 100}}}`, ``, false},
+		{`{name: A, consumers: {library: Warren}}`, `consumers.batch: is needed with library Warren, which consumes in batches`, decoderOnly},
+		{`{name: A, consumers: {library: Plain, batch: {size: 100}}}`, `consumers.library: want Warren, not "Plain"`, false},
+		{`{name: A, consumers: {library: Warren, prefetch: 0, latency: 31s, batch: {size: 100}}, queues: {type: Stream}}`,
+			"consumers.prefetch: is needed with library Warren, which does not consume without a bound; want at least 200\n" +
+				"consumers.library: Warren's client library does not read streams\n" +
+				"consumers: a stream needs a prefetch and manual acknowledgements", decoderOnly},
 		{`{name: A, queues: {like: {name: payments.bench, vhost: shop}}}`, ``, false},
 		{`{name: A, queues: {like: {vhost: shop}}}`, `queues.like.name: want a name of 1 to 100 bytes, not 0`, decoderOnly},
 		{`{name: A, queues: {like: {name: amq.x}}}`, `queues.like.name: names that begin with amq. are the broker's own`, decoderOnly},

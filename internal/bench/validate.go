@@ -59,6 +59,7 @@ var rules = []rule{
 	{"consumers.ackEvery", "After how many messages one acknowledgement goes out. 0 is automatic acknowledgement. Default 1.", 0, short, count(func(s *Scenario) int { return s.Consumers.AckEvery })},
 	{"consumers.ackWait", "The longest time that an acknowledgement is held back, at most 1m. Default 5ms.", 0, 60, span(func(s *Scenario) Duration { return s.Consumers.AckWait })},
 	{"consumers.latency", "What handling one message, or one batch, takes, at most 1h. Default 0s.", 0, hour, span(func(s *Scenario) Duration { return s.Consumers.Latency })},
+	{path: "consumers.library", description: "Have messages consumed by Warren's client library, as applications do that use it; needs a batch. Default: the generator's own code."},
 	{path: "consumers.batch", description: "When set, messages are handled together and each batch is acknowledged at once."},
 	{"consumers.batch.size", "How many messages are handled together. consumers.prefetch must be at least twice as much.", 1, short, func(s *Scenario) (float64, bool) {
 		if s.Consumers.Batch == nil {
@@ -204,6 +205,9 @@ func (s *Scenario) validateConsumers(faults *Faults) {
 			faults.add("consumers.prefetch", "%d is less than twice consumers.batch.size: nothing would be fetched while a batch is handled; want at least %d", c.Prefetch, 2*b.Size)
 		}
 	}
+	if c.Library == WarrenLibrary {
+		s.validateLibrary(faults)
+	}
 	if c.Prefetch != 0 && c.AckEvery > c.Prefetch {
 		faults.add("consumers.ackEvery", "%d is more than consumers.prefetch %d: each acknowledgement would wait for consumers.ackWait", c.AckEvery, c.Prefetch)
 	}
@@ -211,6 +215,25 @@ func (s *Scenario) validateConsumers(faults *Faults) {
 		faults.add("consumers", "a stream needs a prefetch and manual acknowledgements")
 	}
 }
+
+// validateLibrary says what Warren's client library does not do.
+func (s *Scenario) validateLibrary(faults *Faults) {
+	c := s.Consumers
+	switch {
+	case c.Batch == nil:
+		faults.add("consumers.batch", "is needed with library Warren, which consumes in batches")
+	case c.Prefetch == 0:
+		faults.add("consumers.prefetch", "is needed with library Warren, which does not consume without a bound; want at least %d", 2*c.Batch.Size)
+	case c.Latency > Duration(libraryLatency):
+		faults.add("consumers.latency", "%s is more than the %s for which the library lets a handler run", c.Latency, Duration(libraryLatency))
+	}
+	if s.Queues.Type == StreamQueue {
+		faults.add("consumers.library", "Warren's client library does not read streams")
+	}
+}
+
+// libraryLatency is well below the time after which the library tries messages again.
+const libraryLatency = 30 * time.Second
 
 func (s *Scenario) validateBacklog(faults *Faults) {
 	b := s.Backlog

@@ -176,7 +176,7 @@ func (c *consumer) returned([]byte)              {}
 // work handles messages on a goroutine of its own, until the context ends.
 func (c *consumer) work(ctx context.Context) {
 	defer c.timer.Stop()
-	if !c.own {
+	if !c.own || c.wire == nil { // the client library's has its own
 		<-ctx.Done()
 		return
 	}

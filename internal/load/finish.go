@@ -141,7 +141,10 @@ func (r *run) finish(failed error) map[string]int64 {
 	if failed != nil && !errors.Is(failed, errAlarm) && !errors.Is(failed, errCapped) {
 		r.events.add(bench.EventStopped, failed.Error())
 	}
-	left := r.left()
+	left, untold := r.left()
+	if untold != nil {
+		r.events.add(bench.EventStopped, "the broker did not say how many messages are left, so nobody knows whether some were lost: "+untold.Error())
+	}
 	r.fleet.close(closeLimit)
 	if r.storm != nil {
 		r.storm.calm(stormLimit)
@@ -164,7 +167,9 @@ func (r *run) endConsumers() {
 	r.fleet.mu.Unlock()
 	limited := time.AfterFunc(closeLimit, func() {
 		for _, c := range r.consumers {
-			_ = c.wire.Conn.Close()
+			if c.wire != nil { // else it is the client library's
+				_ = c.wire.Conn.Close()
+			}
 		}
 	})
 	defer limited.Stop()
@@ -177,26 +182,28 @@ func (r *run) endConsumers() {
 	}
 }
 
-// left is how many messages wait in each queue. The broker does not say it of streams, in which messages stay after they
-// were consumed.
-func (r *run) left() map[string]int64 {
-	left := map[string]int64{}
+// left is how many messages wait in each queue, bench.NotTold where the broker was asked and did not answer. The broker does not
+// say it of streams, in which messages stay after they were consumed.
+func (r *run) left() (left map[string]int64, err error) {
+	left = map[string]int64{}
 	if r.scenario.Queues.Type == bench.StreamQueue {
-		return left
+		return left, nil
+	}
+	for _, name := range r.queues {
+		left[name] = bench.NotTold
 	}
 	ch, err := r.admin.Channel()
 	if err != nil {
-		return left
+		return left, err
 	}
 	for _, name := range r.queues {
 		n, err := settled(ch, name)
 		if err != nil {
-			return left
+			return left, err
 		}
 		left[name] = int64(n)
 	}
-	_ = ch.Close()
-	return left
+	return left, ch.Close()
 }
 
 // settled asks for the length of a queue until two answers agree: what a closed channel gives back takes a moment.

@@ -26,6 +26,7 @@ type fleet struct {
 
 	publishers []*publisher
 	consumers  []*consumer
+	borrowed   []*borrowed     // of the client library: each is in consumers too
 	channels   []*amqp.Channel // of consumers, by index
 	connect    *bench.Histogram
 
@@ -53,9 +54,12 @@ func (f *fleet) connectAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cons, err := f.openLinks(ctx, "consumer", connections(consumers, len(f.mine(s.Consumers.Connections))), consumerBuffer, 1)
-	if err != nil {
-		return err
+	var cons []*link
+	if s.Consumers.Library == "" { // a client library makes its own
+		cons, err = f.openLinks(ctx, "consumer", connections(consumers, len(f.mine(s.Consumers.Connections))), consumerBuffer, 1)
+		if err != nil {
+			return err
+		}
 	}
 	for at, id := range publishers {
 		if err := f.addPublisher(id, pubs[at%len(pubs)]); err != nil {
@@ -63,7 +67,12 @@ func (f *fleet) connectAll(ctx context.Context) error {
 		}
 	}
 	for at, id := range consumers {
-		if err := f.addConsumer(id, cons[at%len(cons)]); err != nil {
+		if s.Consumers.Library == "" {
+			err = f.addConsumer(id, cons[at%len(cons)])
+		} else {
+			err = f.borrow(id)
+		}
+		if err != nil {
 			return fmt.Errorf("consumer %d: %w", id, err)
 		}
 	}
@@ -275,7 +284,7 @@ func (f *fleet) addConsumer(i int, l *link) error {
 }
 
 // consume starts all consumers.
-func (f *fleet) consume() error {
+func (f *fleet) consume(ctx context.Context) error {
 	arguments := amqp.Table{}
 	if f.scenario.Queues.Type == bench.StreamQueue {
 		arguments["x-stream-offset"] = "first"
@@ -286,7 +295,7 @@ func (f *fleet) consume() error {
 			return fmt.Errorf("consumer %d: %w", i, err)
 		}
 	}
-	return nil
+	return f.subscribe(ctx)
 }
 
 // unconfirmed messages of all publishers.
@@ -305,6 +314,7 @@ func (f *fleet) close(limit time.Duration) {
 	links := f.links
 	f.mu.Unlock()
 	f.watchAll() // of a run that never began
+	f.giveBack(limit)
 	var all sync.WaitGroup
 	tokens := make(chan struct{}, atOnce)
 	for _, l := range links {

@@ -260,6 +260,13 @@ func (r *run) load(ctx context.Context) error {
 	for _, c := range r.consumers {
 		r.handles.Go(func() { c.work(consuming) })
 	}
+	for _, b := range r.borrowed {
+		r.handles.Go(func() {
+			if err := b.run(consuming); err != nil {
+				r.lose(fmt.Errorf("the client library: %w", err))
+			}
+		})
+	}
 	err := r.phases(publishing, failed)
 	r.endPublishers(err, cancel)
 	if err == nil || errors.Is(err, errCapped) {
@@ -289,7 +296,7 @@ func (r *run) phases(ctx context.Context, failed chan<- error) error {
 		return r.backlog(ctx, failed)
 	}
 	if len(r.consumers) > 0 {
-		if err := r.consume(); err != nil {
+		if err := r.consume(ctx); err != nil {
 			return err
 		}
 	}
@@ -325,7 +332,7 @@ func (r *run) backlog(ctx context.Context, failed chan<- error) error {
 	r.filled = r.share(s.Backlog.Messages)
 	at := r.openSpan()
 	defer r.closeSpan()
-	if err := r.consume(); err != nil {
+	if err := r.consume(ctx); err != nil {
 		return err
 	}
 	if s.Backlog.FreshRate > 0 {
@@ -350,11 +357,11 @@ func (r *run) empty() bool {
 	}
 	r.asked = now
 	depth := int64(0)
-	left := r.left()
+	left, err := r.left()
 	for _, n := range left {
 		depth += n
 	}
-	return len(left) == len(r.queues) && float64(depth) <= r.scenario.Backlog.FreshRate*askEvery.Seconds()
+	return err == nil && float64(depth) <= r.scenario.Backlog.FreshRate*askEvery.Seconds()
 }
 
 // fill publishes the backlog and waits for its confirms.
@@ -491,7 +498,8 @@ func (r *run) openSpan() int64 {
 	r.enter(bench.PhaseSteady)
 	r.selfBefore, r.throttled[0] = readSelf(), ownThrottling()
 	at := r.clock.now()
-	if second := at / int64(time.Second) * int64(time.Second); at-second < int64(50*time.Millisecond) {
+	// Not with a backlog: its last messages were sent in that moment, and would count as fresh ones.
+	if second := at / int64(time.Second) * int64(time.Second); at-second < int64(50*time.Millisecond) && r.scenario.Backlog == nil {
 		at = second
 	}
 	r.span.from.Store(at)

@@ -76,6 +76,16 @@ func TestRunsOfManyKinds(t *testing.T) {
 			s.Load = bench.Load{Mode: bench.OpenLoop, Rate: 2000}
 			s.Consumers.Batch = &bench.Batch{Size: 50, Wait: bench.Duration(20 * time.Millisecond)}
 		},
+		"batches by the client library": func(s *bench.Scenario) {
+			s.Load = bench.Load{Mode: bench.OpenLoop, Rate: 2000}
+			s.Consumers.Library, s.Consumers.Batch = bench.WarrenLibrary, &bench.Batch{Size: 50, Wait: bench.Duration(20 * time.Millisecond)}
+			s.Consumers.Latency = bench.Duration(2 * time.Millisecond)
+		},
+		"a backlog by the client library": func(s *bench.Scenario) {
+			s.Backlog = &bench.Backlog{Messages: 5000, FreshRate: 200}
+			s.Consumers.Library, s.Consumers.Batch = bench.WarrenLibrary, &bench.Batch{Size: 100, Wait: bench.Duration(20 * time.Millisecond)}
+			s.Duration = bench.Duration(20 * time.Second)
+		},
 		"many publishers": func(s *bench.Scenario) {
 			s.Load = bench.Load{Mode: bench.OpenLoop, Rate: 1000}
 			s.Publishers.Count, s.Publishers.Connections = 100, 10
@@ -85,6 +95,9 @@ func TestRunsOfManyKinds(t *testing.T) {
 			b := clienttest.Start(t)
 			s := scenario(change)
 			result := do(t, b, s)
+			if d := result.Drain; s.Backlog != nil && (d == nil || d.Left != 0 || d.EmptySeconds == nil) {
+				t.Errorf("the backlog is not gone: %+v", d)
+			}
 			got := sumOf(result.Queues)
 			if got.published == 0 || got.consumed != got.published || got.lost+got.duplicated+got.redelivered+got.reordered+got.foreign != 0 {
 				t.Errorf("got %+v", got)

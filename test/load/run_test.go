@@ -20,6 +20,10 @@ func TestScenarios(t *testing.T) {
 			quick("ClassicFlatOut", func(s *bench.Scenario) { s.Load = bench.Load{Mode: bench.ClosedLoop} }),
 			quick("QuorumAtARate", func(s *bench.Scenario) { s.Queues.Type = bench.QuorumQueue }),
 			quick("StreamAtARate", func(s *bench.Scenario) { s.Queues.Type = bench.StreamQueue }),
+			quick("BatchesByTheLibrary", func(s *bench.Scenario) {
+				s.Consumers.Library, s.Consumers.Batch = bench.WarrenLibrary, &bench.Batch{Size: 50, Wait: bench.Duration(20 * time.Millisecond)}
+				s.Consumers.Latency = bench.Duration(5 * time.Millisecond)
+			}),
 			quick("Recovery", func(s *bench.Scenario) {
 				s.Load = bench.Load{Mode: bench.ClosedLoop}
 				s.Backlog = &bench.Backlog{Messages: 5000, FreshRate: 100}
@@ -42,7 +46,7 @@ func TestScenarios(t *testing.T) {
 		for _, r := range results {
 			run := r.Runs[0]
 			for _, q := range run.Queues {
-				if q.Published == 0 || q.Confirmed != q.Published || q.Lost+q.Duplicated+q.Foreign != 0 {
+				if q.Published == 0 || q.Confirmed != q.Published || q.Consumed != q.Published || q.Lost+q.Duplicated+q.Reordered+q.Foreign != 0 {
 					t.Errorf("%s: %+v", r.Scenario.Name, q)
 				}
 			}

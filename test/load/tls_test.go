@@ -84,7 +84,7 @@ func (o overTLS) run(t *testing.T, host string, arguments ...string) (said strin
 	return string(text), err
 }
 
-// Over TLS everything is as without; a broker that cannot be verified is refused, and there is no way around that.
+// Over TLS everything is as without, for the client library too; a broker that cannot be verified is refused, and there is no way around that.
 func TestOverTLS(t *testing.T) {
 	t.Parallel()
 	used := versions[1:]
@@ -97,7 +97,7 @@ func TestOverTLS(t *testing.T) {
 		o := overTLS{warren: warren, out: t.TempDir(), at: at}
 		client := apiOf(t, at)
 		before := census(t, client)
-		text := "name: OverTLS\nload: {mode: Open, rate: 500}\npublishers: {count: 2}\nconsumers: {count: 2}\nqueues: {count: 2}\n" +
+		text := "name: OverTLS\nload: {mode: Open, rate: 500}\npublishers: {count: 2}\nconsumers: {count: 2, library: Warren, batch: {size: 20}}\nqueues: {count: 2}\n" +
 			"warmUp: 1s\nduration: 4s\nruns: 1\n"
 		file := filepath.Join(t.TempDir(), "tls.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

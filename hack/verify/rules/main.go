@@ -54,7 +54,7 @@ func plants() []plant {
 		{"internal/policy", imports(module + "/internal/tuning"), ""},
 		{"internal/split", imports(module + "/internal/migration"), "do not know one another"},
 		{"internal/bench", imports(module + "/internal/status"), "list 'pure-bench'"},
-		{"internal/load", imports(module + "/internal/broker/management"), "knows bench and broker"},
+		{"internal/load", imports(module + "/internal/broker/management"), "knows bench and broker and the client library"},
 		{"internal/load", imports("net/http"), "spoken to through package broker"},
 		{"internal/load", imports("k8s.io/api/core/v1"), "knows nothing of Kubernetes"},
 		{"internal/observe", imports(module + "/internal/apply"), "observe only reads"},
