@@ -134,6 +134,12 @@ faults-client: ## Publish and consume more than a million messages through every
 	@$(LOCAL) images
 	@go test $(DETECTOR) -tags broker -timeout 60m -count 1 ./test/client -long -report $(CURDIR)/$(OUT)/faults-client.json $(ARGS) 2>&1 | tee $(OUT)/faults-client.log
 
+.PHONY: load-long
+load-long: ## Run every built-in scenario, 5,000 connections and the counter-experiments on real brokers (ARGS="-run TestTheMatrix")
+	@mkdir -p $(OUT)
+	@$(LOCAL) images
+	@go test -v -tags broker -timeout 60m -count 1 ./test/load -long -run 'TestTheMatrix|TestConnectionStorm|TestVerdict|TestOverTLS' $(ARGS) 2>&1 | tee $(OUT)/load-long.log
+
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on a real Kubernetes (NODES=3, CLUSTER=kind|current)
 	@mkdir -p $(OUT)
