@@ -52,6 +52,8 @@ type view struct {
 type fact struct{ Name, Value string }
 
 type scenarioView struct {
+	// Words of the name, between which it may be broken.
+	Words             []string
 	Name, Description string
 	// Cells of the table of scenarios.
 	Throughput, Ratio, RatioClass string
@@ -175,7 +177,7 @@ func classOf(o bench.Outcome) string {
 func scenarioOf(r *bench.Result, c bench.Comparison, compared bool) scenarioView {
 	s := &r.Summary
 	v := scenarioView{
-		Name: r.Scenario.Name, Description: r.Scenario.Description, LatencyOf: s.LatencyOf, Ratio: none, P99Ratio: none, RatioClass: "plain",
+		Name: r.Scenario.Name, Words: wordsOf(r.Scenario.Name), Description: r.Scenario.Description, LatencyOf: s.LatencyOf, Ratio: none, P99Ratio: none, RatioClass: "plain",
 		Throughput: spread(s.Throughput, func(x float64) string { return rate(x, s.ThroughputUnit) }),
 		P50:        spread(s.P50Seconds, latency), P99: spread(s.P99Seconds, latency), P999: spread(s.P999Seconds, latency),
 		Bottleneck: s.Bottleneck.Text(), Runs: fmt.Sprintf("%d of %d", s.ValidRuns, len(r.Runs)), Outcome: none, OutcomeClass: "plain",
@@ -207,6 +209,18 @@ func scenarioOf(r *bench.Result, c bench.Comparison, compared bool) scenarioView
 		v.Queues, v.QueuesLeftOut = accounts(shown.Queues)
 	}
 	return v
+}
+
+// wordsOf a name in CamelCase.
+func wordsOf(name string) []string {
+	var words []string
+	from := 0
+	for i := 1; i < len(name); i++ {
+		if 'A' <= name[i] && name[i] <= 'Z' && 'a' <= name[i-1] && name[i-1] <= 'z' {
+			words, from = append(words, name[from:i]), i
+		}
+	}
+	return append(words, name[from:])
 }
 
 // whyNot is the first reason that a run does not count.

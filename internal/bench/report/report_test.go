@@ -260,3 +260,13 @@ func TestLogarithmicAxis(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+func TestWordsOf(t *testing.T) {
+	for name, want := range map[string]string{
+		"ConnectionStormJittered": "Connection Storm Jittered", "ConfirmWindow5000": "Confirm Window5000", "HATwo": "HATwo", "Mine": "Mine", "": "",
+	} {
+		if got := strings.Join(wordsOf(name), " "); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

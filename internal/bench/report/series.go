@@ -100,7 +100,7 @@ func latencies(r *bench.Run) chart {
 // distribution is latency by quantile over the whole steady part, with as many nines as the samples allow.
 func distribution(r *bench.Run) chart {
 	nines := func(q float64) float64 { return -math.Log10(1 - q) }
-	c := chart{title: "Latency by percentile", yUnit: "latency", xUnit: "share of messages that waited no longer", wide: true, y: latency, x: func(x float64) string {
+	c := chart{title: "Latency by percentile", yUnit: "latency", xUnit: "share that waited no longer", wide: true, y: latency, x: func(x float64) string {
 		digits := max(int(math.Ceil(x-1e-9))-2, 0)
 		return fmt.Sprintf("P%.*f", digits, 100*(1-math.Pow(10, -x)))
 	}}
