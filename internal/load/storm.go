@@ -113,7 +113,10 @@ func shortly(err error) string {
 	var refusal *amqp.Error
 	var network net.Error
 	switch {
-	case errors.As(err, &refusal) && refusal.Code == amqp.FrameError:
+	case errors.Is(err, amqp.ErrCredentials):
+		// amqp091-go says so of every connection that ends while it logs in, and the login of this user is known to be right.
+		return "cut by the broker while logging in"
+	case errors.As(err, &refusal) && refusal.Code == amqp.FrameError, errors.Is(err, amqp.ErrClosed):
 		return "cut by the broker"
 	case errors.As(err, &refusal):
 		return fmt.Sprintf("refused with %d", refusal.Code)

@@ -1,13 +1,20 @@
 package load
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/warren-mq/warren/internal/bench"
 	"github.com/warren-mq/warren/internal/broker"
@@ -232,5 +239,26 @@ func TestAWriteHoldsAllPublishersOfAConnection(t *testing.T) {
 	all.Wait()
 	if held := w.held.Load(); held <= 0 || held > c.now() {
 		t.Errorf("held for %d ns, of which %d before anybody read, of %d in all", held, before, c.now())
+	}
+}
+
+func TestReasonsOfFailedAttempts(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("dial: %w", syscall.ECONNREFUSED), "connection refused"},
+		{fmt.Errorf("read: %w", syscall.ECONNRESET), "cut by the broker"},
+		{io.EOF, "cut by the broker"},
+		{amqp.ErrClosed, "cut by the broker"},
+		{amqp.ErrCredentials, "cut by the broker while logging in"},
+		{&amqp.Error{Code: amqp.NotAllowed, Reason: "NOT_ALLOWED - connection limit"}, "refused with 530"},
+		{syscall.EMFILE, "the generator has no more sockets"},
+		{context.DeadlineExceeded, "timed out"},
+		{errors.New("whatever"), "other"},
+	} {
+		if got := shortly(test.err); got != test.want {
+			t.Errorf("%v is %q, want %q", test.err, got, test.want)
+		}
 	}
 }

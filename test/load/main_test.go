@@ -62,12 +62,14 @@ func realBroker(t *testing.T, version string) *brokers.Broker {
 	return b
 }
 
-// onBoth runs a test on both brokers at the same time.
+// onBoth runs a test on both brokers, at the same time but in the long form, which is as much as a machine bears.
 func onBoth(t *testing.T, test func(t *testing.T, at *brokers.Broker)) {
 	t.Helper()
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			t.Parallel()
+			if !*long {
+				t.Parallel()
+			}
 			test(t, realBroker(t, version))
 		})
 	}
