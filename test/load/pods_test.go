@@ -29,6 +29,7 @@ import (
 	"github.com/warren-mq/warren/internal/bench"
 	"github.com/warren-mq/warren/internal/bench/job"
 	"github.com/warren-mq/warren/internal/bench/plan"
+	"github.com/warren-mq/warren/internal/store"
 )
 
 // kubernetes is an API server that holds what the pods of a run read and write.
@@ -98,10 +99,12 @@ func TestPodsOfARun(t *testing.T) {
 	before := census(t, admin)
 	cluster := &v1alpha1.WorkloadCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "runtime"}}
 	cluster.Spec.Replicas = 1
+	volume := t.TempDir()
 	start := func(t *testing.T, number int64, pods int32, scenarios ...bench.Scenario) (p job.Plan, workers []*exec.Cmd) {
 		b := &v1alpha1.Benchmark{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pods", UID: types.UID("uid-of-pods")}}
 		b.Spec.Generator.Pods = pods
-		run := &v1alpha1.ActiveRun{ID: plan.RunID(fmt.Sprint(time.Now().UnixNano()), number), Number: number}
+		b.Spec.History = v1alpha1.BenchmarkHistory{Limit: 2, VolumeClaimRef: &v1alpha1.VolumeClaimReference{Name: "results"}}
+		run := &v1alpha1.ActiveRun{ID: plan.RunID(fmt.Sprint(time.Now().UnixNano()), number), Number: number, Started: metav1.Now()}
 		objects, err := job.Build(job.Input{Benchmark: b, Run: run, Cluster: cluster, Scenarios: scenarios, Image: "warren"})
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +134,7 @@ func TestPodsOfARun(t *testing.T) {
 		for pod := range pods {
 			worker := exec.Command(warren, "bench", "worker", "--plan="+path)
 			worker.Env = append(os.Environ(), "KUBECONFIG="+config, job.EnvUsername+"="+at.Username, job.EnvPassword+"="+at.Password,
-				fmt.Sprintf("%s=%d", job.EnvIndex, pod), job.EnvHost+"=elsewhere")
+				fmt.Sprintf("%s=%d", job.EnvIndex, pod), job.EnvHost+"=elsewhere", job.EnvStore+"="+volume)
 			worker.Stderr = os.Stderr
 			if err := worker.Start(); err != nil {
 				t.Fatal(err)
@@ -166,7 +169,7 @@ func TestPodsOfARun(t *testing.T) {
 		}
 		all.Wait()
 		ending := job.EndingOf(job.EndingsOf(read(t, p.Control).Data, 2), &p, nil, "")
-		if ending != (plan.Ending{}) {
+		if ending != (plan.Ending{Folder: "pods/" + p.Store.Folder}) {
 			t.Fatalf("ended %+v", ending)
 		}
 		for i, scenario := range p.Scenarios {
@@ -187,6 +190,15 @@ func TestPodsOfARun(t *testing.T) {
 					t.Errorf("drained %+v", run.Drain)
 				}
 			}
+			// On the volume is the same, with all its seconds.
+			text, err := os.ReadFile(filepath.Join(volume, ending.Folder, store.ResultFile(scenario.Name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, err := bench.DecodeResult(text)
+			if err != nil || len(kept.Runs) != len(result.Runs) || kept.Runs[0].Figures.Throughput != result.Runs[0].Figures.Throughput || len(kept.Runs[0].Seconds) < 2 {
+				t.Errorf("on the volume are %d runs, %+v, error %v", len(kept.Runs), kept.Summary, err)
+			}
 			if result.Fingerprint.BrokerVersion != "4.3.6" || result.Fingerprint.SharedHost {
 				t.Errorf("fingerprint %+v", result.Fingerprint)
 			}
@@ -201,7 +213,7 @@ func TestPodsOfARun(t *testing.T) {
 		if err := workers[0].Wait(); err == nil {
 			t.Error("the pod says that all is well")
 		}
-		if ending := job.EndingOf(job.EndingsOf(read(t, p.Control).Data, 1), &p, nil, ""); ending.Failed == "" {
+		if ending := job.EndingOf(job.EndingsOf(read(t, p.Control).Data, 1), &p, nil, ""); ending.Failed == "" || ending.Folder == "" {
 			t.Errorf("ended %+v", ending)
 		}
 	})
@@ -211,7 +223,7 @@ func TestPodsOfARun(t *testing.T) {
 		if err := workers[0].Wait(); err == nil {
 			t.Error("the pod says that all is well")
 		}
-		if ending := job.EndingOf(job.EndingsOf(read(t, p.Control).Data, 1), &p, nil, ""); !strings.Contains(ending.Refused, "disk") {
+		if ending := job.EndingOf(job.EndingsOf(read(t, p.Control).Data, 1), &p, nil, ""); !strings.Contains(ending.Refused, "disk") || ending.Folder+ending.StoreFault != "" {
 			t.Errorf("ended %+v", ending)
 		}
 	})
