@@ -106,6 +106,7 @@ func (j *job) patch(ctx context.Context, object client.Object, spec string) erro
 func benchmark(name, of string, pods, runs int32, scenarios ...bench.Scenario) (*v1alpha1.Benchmark, error) {
 	b := &v1alpha1.Benchmark{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	b.Spec.ClusterRef.Name, b.Spec.Runs, b.Spec.Generator.Pods = of, runs, pods
+	b.Spec.Generator.BrokerCgroups = true // without them a verdict knows nothing of throttling
 	b.Spec.Generator.Resources = corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("256Mi")},
 		Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("2Gi")},
