@@ -37,7 +37,9 @@ func put(t *testing.T, a Archive, s bench.Scenario, pods int, rate float64) {
 	t.Helper()
 	for number := 1; number <= 3; number++ {
 		for pod := range pods {
-			run := benchtest.Run(s, number, benchtest.Healthy(rate/float64(pods)))
+			load := benchtest.Healthy(rate / float64(pods))
+			load.Seconds = 5
+			run := benchtest.Run(s, number, load)
 			run.Queues, run.Figures, run.Validity, run.Verdict = nil, bench.Figures{}, bench.Validity{}, bench.Verdict{}
 			if pod > 0 {
 				run.Broker = nil
@@ -89,7 +91,7 @@ func TestArchiveKeepsARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := bench.DecodeResult(text)
-	if err != nil || len(result.Runs) != 3 || result.Runs[0].Generator.Workers != 2 || len(result.Runs[0].Seconds) != 70 || result.Runs[0].Seconds[20].Latency.Count() == 0 {
+	if err != nil || len(result.Runs) != 3 || result.Runs[0].Generator.Workers != 2 || len(result.Runs[0].Seconds) != 15 || result.Runs[0].Seconds[12].Latency.Count() == 0 {
 		t.Fatalf("%d runs, error %v", len(result.Runs), err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
@@ -113,8 +115,8 @@ func TestArchiveKeepsARun(t *testing.T) {
 			want += second.Latency.Count()
 		}
 	}
-	if intervals != 3*70 || values != want || want == 0 {
-		t.Errorf("the log has %d intervals with %d values, want 210 with %d", intervals, values, want)
+	if intervals != 3*15 || values != want || want == 0 {
+		t.Errorf("the log has %d intervals with %d values, want 45 with %d", intervals, values, want)
 	}
 }
 
