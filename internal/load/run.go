@@ -37,7 +37,7 @@ type Plan struct {
 	Meet func(ctx context.Context, step Step) error
 	// Keep leaves the queues to whoever removes the vhost.
 	Keep bool
-	// Idle is how long nothing may come at the end until what is missing counts as lost. Default 5s.
+	// Idle is how long nothing may come at the end until it is over, and until what is missing counts as lost. Default 5s and 15s.
 	Idle time.Duration
 	// Progress is told of each second. It must not block.
 	Progress func(Progress)

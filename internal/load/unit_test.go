@@ -262,3 +262,24 @@ func TestReasonsOfFailedAttempts(t *testing.T) {
 		}
 	}
 }
+
+// Messages are missing that are neither consumed nor said to be left; of a queue that is not told of, nothing is known.
+func TestMissing(t *testing.T) {
+	r := &run{fleet: &fleet{shared: &shared{book: newBook([]string{"a", "b"}, 7, true)}}}
+	for tag := uint64(1); tag <= 3; tag++ {
+		r.book.published(0, 0, tag)
+		r.book.confirmed(0, 0, tag)
+	}
+	r.book.received(0, 0, stamp{run: 7, sequence: 1}, false)
+	for _, test := range []struct {
+		left map[string]int64
+		want bool
+	}{
+		{map[string]int64{"a": 2, "b": 0}, false}, {map[string]int64{"a": 1, "b": 5}, true}, {map[string]int64{"b": 0}, false},
+		{map[string]int64{"a": bench.NotTold}, false},
+	} {
+		if got := r.missing(test.left); got != test.want {
+			t.Errorf("%v: %v", test.left, got)
+		}
+	}
+}

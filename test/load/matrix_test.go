@@ -13,7 +13,7 @@ import (
 
 // brief makes a built-in scenario one of few seconds, with as many clients and queues.
 func brief(s bench.Scenario) bench.Scenario {
-	s.WarmUp, s.Duration, s.CoolDown, s.Runs = seconds(1), seconds(5), 0, 1
+	s.WarmUp, s.Duration, s.CoolDown, s.Runs = seconds(1), seconds(4), 0, 1
 	if s.Backlog != nil {
 		s.Backlog.Messages = min(s.Backlog.Messages, 20000)
 		s.Duration = seconds(30)
@@ -64,7 +64,8 @@ func TestTheMatrix(t *testing.T) {
 // sane is what must hold of any run on a broker that nobody else uses.
 func sane(t *testing.T, s bench.Scenario, r bench.Run) {
 	t.Helper()
-	if !r.Validity.Valid {
+	short := s.Backlog != nil && r.Drain != nil && r.Drain.Left == 0 && len(r.Validity.Reasons) == 1 && r.Validity.Reasons[0].Code == "TooShort"
+	if !r.Validity.Valid && !short { // a small backlog may be gone before it can be measured
 		t.Errorf("%s is not valid: %v, events %v", s.Name, r.Validity.Reasons, r.Events)
 	}
 	sum := sumOf(r)
@@ -104,7 +105,7 @@ func sane(t *testing.T, s bench.Scenario, r bench.Run) {
 // does not.
 func TestWhatBrokersTell(t *testing.T) {
 	onBoth(t, func(t *testing.T, at *brokers.Broker) {
-		longer := func(s *bench.Scenario) { s.Duration = seconds(4) }
+		longer := func(s *bench.Scenario) { s.Duration = seconds(3) }
 		classic := provoked(t, at, quick("ToldOfClassic", longer), nil)
 		quorum := provoked(t, at, quick("ToldOfQuorum", func(s *bench.Scenario) { longer(s); s.Queues.Type = bench.QuorumQueue }), nil)
 		for name, get := range map[string]func(*bench.Sample) *float64{

@@ -173,7 +173,7 @@ func TestVerdictQueueProcess(t *testing.T) {
 				s.Description = "eight publishers without confirms, RabbitMQ " + at.Version
 				s.Load = bench.Load{Mode: bench.ClosedLoop}
 				s.Publishers.Count, s.Publishers.ConfirmWindow, s.Queues.Count = 8, 0, queues
-				s.Consumers.Count, s.Consumers.AckEvery, s.Duration = 4, 50, seconds(5)
+				s.Consumers.Count, s.Consumers.AckEvery, s.Duration = 4, 50, seconds(4)
 			})
 			return s, provoked(t, at, s, nil)
 		}
@@ -234,6 +234,9 @@ func TestVerdictAlarm(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantDanger(t, apiOf(t, at), "", false)
+			if !*long {
+				return
+			}
 			calm := provoked(t, at, quick("Calm", nil), nil)
 			if v := calm.Verdict; v.Bottleneck == bench.AlarmBound || slices.Contains(v.Others, bench.AlarmBound) {
 				t.Errorf("without the alarm the verdict is %s by %v", v.Bottleneck, rowsOf(v))
