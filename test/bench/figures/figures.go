@@ -2,6 +2,7 @@
 package figures
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -66,12 +67,15 @@ func Write(out io.Writer, file string, rows []Row) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(rows, "", "  ")
-	if err != nil {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false) // goals have ">=" in them
+	if err := encoder.Encode(rows); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
+	return os.WriteFile(file, text.Bytes(), 0o644)
 }

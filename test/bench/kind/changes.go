@@ -341,6 +341,11 @@ func medianText(s figures.Series) string {
 // limited says what kept a result from being better.
 func limited(r bench.Result) string {
 	text := "limited by " + r.Summary.Bottleneck.Text()
+	for _, run := range r.Runs {
+		for _, why := range run.Validity.Reasons {
+			text += fmt.Sprintf(" (run %d does not count: %s)", run.Number, why.Message)
+		}
+	}
 	if r.Fingerprint.SharedHost {
 		text += " on a shared host"
 	}

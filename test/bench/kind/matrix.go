@@ -79,6 +79,13 @@ func (j *job) matrix(ctx context.Context, version string) error {
 		}
 	}
 	found := map[string]figures.Row{}
+	defer func() { // also those of a matrix that was broken off
+		for _, s := range bench.Matrix() {
+			if row, there := found[s.Name]; there {
+				j.rows = append(j.rows, row)
+			}
+		}
+	}()
 	for name, scenarios := range all {
 		run, err := j.waitRun(ctx, name, 1)
 		refused := refusedError("")
@@ -94,9 +101,6 @@ func (j *job) matrix(ctx context.Context, version string) error {
 		for _, s := range scenarios {
 			found[s.Name] = j.matrixRow(ctx, version, s, run)
 		}
-	}
-	for _, s := range bench.Matrix() {
-		j.rows = append(j.rows, found[s.Name])
 	}
 	return nil
 }
