@@ -83,3 +83,25 @@ type Overview struct {
 type Runtime struct {
 	Schedulers, SchedulersOnline *int
 }
+
+// Exchange is what the broker said of an exchange, or is to make of one.
+type Exchange struct {
+	VHost, Name string
+	// Type as direct, fanout, topic, headers.
+	Type                string
+	Durable, AutoDelete bool
+	Internal            bool
+	Arguments           map[string]any
+	// Policy in force; nil when the broker did not say.
+	Policy *string
+}
+
+// Binding from an exchange to a queue or an exchange.
+type Binding struct {
+	VHost, Source string
+	// Destination is the name of a queue or, with ToExchange, of an exchange.
+	Destination string
+	ToExchange  bool
+	RoutingKey  string
+	Arguments   map[string]any
+}

@@ -52,6 +52,32 @@ type Declarer interface {
 	DeleteQueue(ctx context.Context, vhost, name string) error
 }
 
+// OperatorPolicyStore reads and writes the operator policies of a vhost, which limit what any policy or queue argument says.
+type OperatorPolicyStore interface {
+	// OperatorPolicies lists those of vhost, sorted by name.
+	OperatorPolicies(ctx context.Context, vhost string) ([]Policy, error)
+	PutOperatorPolicy(ctx context.Context, policy Policy) error
+	// DeleteOperatorPolicy answers an error of kind NotFound when there is none.
+	DeleteOperatorPolicy(ctx context.Context, vhost, name string) error
+}
+
+// Topology reads and makes exchanges and bindings.
+type Topology interface {
+	// Exchanges lists those of vhost, sorted by name, the broker's own included.
+	Exchanges(ctx context.Context, vhost string) ([]Exchange, error)
+	// PutExchange declares one; one that exists with other properties is an error of kind Invalid.
+	PutExchange(ctx context.Context, exchange Exchange) error
+	// Bindings lists those of vhost but for the default exchange's own.
+	Bindings(ctx context.Context, vhost string) ([]Binding, error)
+	PutBinding(ctx context.Context, binding Binding) error
+}
+
+// Grower adds members to quorum queues on brokers that do not do so by themselves.
+type Grower interface {
+	// GrowQueue adds a member on node; one that is there already is success.
+	GrowQueue(ctx context.Context, vhost, queue, node string) error
+}
+
 // Parameters reads and writes the global parameters, which every node of the cluster has.
 type Parameters interface {
 	// GlobalParameters are all of them by name, with values as DecodeDefinition has them.

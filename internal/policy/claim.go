@@ -24,14 +24,12 @@ func (c Claim) title() string { return c.Namespace + "/" + c.Name }
 
 // ClaimOf reads the claim of a QueuePolicy on the policy that it names, in the cluster with this UID.
 func ClaimOf(p *v1alpha1.QueuePolicy, clusterUID string) Claim {
-	owned := p.Status.Owned
 	return Claim{
 		Namespace: p.Namespace,
 		Name:      p.Name,
 		Created:   p.CreationTimestamp.Time,
 		Deleting:  !p.DeletionTimestamp.IsZero(),
-		Owns: owned != nil && owned.ClusterUID == clusterUID &&
-			owned.VHost == p.Spec.VHost && owned.Name == p.BrokerPolicyName(),
+		Owns:      p.Status.Owns(clusterUID, p.Spec.VHost, p.BrokerPolicyName()),
 	}
 }
 

@@ -93,8 +93,9 @@ func TestOfAllLivingClaimsExactlyOneIsTheOwner(t *testing.T) {
 func TestClaimOf(t *testing.T) {
 	owned := func(edit func(*v1alpha1.OwnedPolicy)) *v1alpha1.QueuePolicy {
 		p := queuePolicy(v1alpha1.HATwo)
-		p.Status.Owned = &v1alpha1.OwnedPolicy{ClusterUID: "uid", VHost: "/", Name: "orders"}
-		edit(p.Status.Owned)
+		owned := &v1alpha1.OwnedPolicy{ClusterUID: "uid", VHost: "/", Name: "orders"}
+		edit(owned)
+		p.Status.Clusters = []v1alpha1.ClusterPolicyStatus{{Cluster: "shop/runtime", Owned: owned}}
 		return p
 	}
 	for _, c := range []struct {

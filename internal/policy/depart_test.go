@@ -16,10 +16,16 @@ import (
 func leaving(edits ...func(*v1alpha1.QueuePolicy)) *v1alpha1.QueuePolicy {
 	p := queuePolicy(v1alpha1.HATwo, edits...)
 	p.DeletionTimestamp = &metav1.Time{Time: epoch}
-	if p.Status.Owned == nil {
-		p.Status.Owned = &v1alpha1.OwnedPolicy{ClusterUID: "uid", VHost: "/", Name: "orders"}
+	if p.Status.Clusters == nil {
+		p.Status.Clusters = owning("uid")
 	}
 	return p
+}
+
+func owning(uid string) []v1alpha1.ClusterPolicyStatus {
+	return []v1alpha1.ClusterPolicyStatus{{
+		Cluster: "shop/runtime", Owned: &v1alpha1.OwnedPolicy{ClusterUID: uid, VHost: "/", Name: "orders"},
+	}}
 }
 
 func TestDepart(t *testing.T) {
@@ -28,7 +34,7 @@ func TestDepart(t *testing.T) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationOrphan: "true"}
 	}
 	loser := func(p *v1alpha1.QueuePolicy) {
-		p.Status.Owned = &v1alpha1.OwnedPolicy{ClusterUID: "earlier", VHost: "/", Name: "orders"}
+		p.Status.Clusters = owning("earlier")
 	}
 	waiting, taken := claim("ns2/x", time.Hour, false, false), claim("ns2/x", time.Hour, true, false)
 	for _, c := range []struct {
