@@ -31,6 +31,7 @@ type Vhost struct {
 
 // Rendered is all that a QueuePolicy means for one vhost of one version of RabbitMQ.
 type Rendered struct {
+	// Policy; without a definition there is none, as with hard limits alone.
 	Policy broker.Policy
 	// Operator policy for hard limits; nil for none.
 	Operator *broker.Policy
