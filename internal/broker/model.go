@@ -57,6 +57,8 @@ type Queue struct {
 	Members, Online []string
 
 	Messages, Ready, Unacknowledged, Consumers *int64
+	// MessageBytes is the size of the bodies of all messages.
+	MessageBytes *int64
 }
 
 // Node is what the broker said of one of its nodes. A nil pointer means that it did not say.

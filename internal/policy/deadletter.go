@@ -7,6 +7,10 @@ import (
 	"github.com/warren-mq/warren/internal/broker"
 )
 
+// MadeFor is the argument of exchanges and queues that Warren made; its value is the QueuePolicy that first wanted them. The
+// broker keeps arguments that it does not know, and does not compare them when somebody declares the same again.
+const MadeFor = "x-warren-made-for"
+
 // deadLetterKeys give the keys of spec.deadLetter.
 func deadLetterKeys(spec *v1alpha1.QueuePolicySpec, c broker.Capabilities) ([]setting, error) {
 	dead := spec.DeadLetter
@@ -44,14 +48,15 @@ func deadRoutingKey(dead *v1alpha1.DeadLetterSpec) string {
 	return dead.Queue
 }
 
-// deadLetterObjects are what must exist before a policy with spec.deadLetter is sent.
-func deadLetterObjects(p *v1alpha1.QueuePolicy) (*DeadLetter, error) {
+// DeadLetterOf is what must exist before a policy with spec.deadLetter is sent; nil without one.
+func DeadLetterOf(p *v1alpha1.QueuePolicy) (*DeadLetter, error) {
 	dead := p.Spec.DeadLetter
 	if dead == nil {
 		return nil, nil
 	}
 	vhost := p.Spec.VHost
-	out := &DeadLetter{Exchange: broker.Exchange{VHost: vhost, Name: dead.Exchange, Type: "direct", Durable: true}}
+	made := p.Namespace + "/" + p.Name
+	out := &DeadLetter{Exchange: broker.Exchange{VHost: vhost, Name: dead.Exchange, Type: "direct", Durable: true, Arguments: map[string]any{MadeFor: made}}}
 	if dead.Queue == "" {
 		return out, nil
 	}
@@ -62,6 +67,7 @@ func deadLetterObjects(p *v1alpha1.QueuePolicy) (*DeadLetter, error) {
 	if err != nil {
 		return nil, err
 	}
+	arguments[MadeFor] = made
 	kind := broker.Quorum
 	if dead.QueueType == v1alpha1.DeadLetterClassic {
 		kind = broker.Classic

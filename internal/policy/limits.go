@@ -188,9 +188,6 @@ func (l *keyList) bytes(key string, quantity *resource.Quantity, field string) {
 	l.add(key, value, field)
 }
 
-// longest is the most milliseconds that RabbitMQ's timers take.
-const longest = 1<<32 - 1
-
 // time adds a duration in the broker's milliseconds.
 func (l *keyList) time(key string, duration *metav1.Duration, least int64, field string) {
 	if duration == nil {
@@ -200,14 +197,10 @@ func (l *keyList) time(key string, duration *metav1.Duration, least int64, field
 	switch {
 	case duration.Duration%time.Millisecond != 0, value < least:
 		l.fail(invalid("%s must be whole milliseconds, %d or more, not %s", field, least, duration.Duration))
-	case value > longest:
-		l.fail(invalid("%s must be at most %s, not %s", field, longestTime, duration.Duration))
 	default:
 		l.add(key, value, field)
 	}
 }
-
-var longestTime = fmt.Sprintf("%dh", longest/time.Hour.Milliseconds())
 
 // BeforeLimits is the policy with what happens at its length limits but without the limits, and whether there is such a step:
 // on a classic queue a limit that comes with its overflow in one write, or before it, drops everything above the limit.

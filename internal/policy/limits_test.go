@@ -184,7 +184,6 @@ func TestWhatLimitsAreRefused(t *testing.T) {
 		{"C9: half a millisecond", queuePolicy(none, limits(v1alpha1.QueueLimits{Expires: span(500 * time.Microsecond)})), "4.3.6", v1alpha1.ReasonInvalidSpec, []string{"limits.expires", "milliseconds"}},
 		{"C9: an expiry of nothing", queuePolicy(none, limits(v1alpha1.QueueLimits{Expires: span(0)})), "4.3.6", v1alpha1.ReasonInvalidSpec, []string{"limits.expires"}},
 		{"a time before now", queuePolicy(none, limits(v1alpha1.QueueLimits{MessageTTL: span(-time.Second)})), "4.3.6", v1alpha1.ReasonInvalidSpec, []string{"limits.messageTTL"}},
-		{"longer than the broker's timers", queuePolicy(none, limits(v1alpha1.QueueLimits{MessageTTL: span(60 * 24 * time.Hour)})), "4.3.6", v1alpha1.ReasonInvalidSpec, []string{"at most 1193h"}},
 		{"a consumer timeout on 3.10", queuePolicy(none, limits(v1alpha1.QueueLimits{ConsumerTimeout: span(time.Hour)})), "3.10.8", v1alpha1.ReasonUnsupportedByServer, []string{"since RabbitMQ 3.12"}},
 		{"reject-publish-dlx of quorum queues", queuePolicy(quorum, limits(v1alpha1.QueueLimits{Overflow: v1alpha1.RejectPublishDeadLetter})), "4.3.6", v1alpha1.ReasonInvalidSpec, []string{"classic queues"}},
 		{"the overflow twice", queuePolicy(none, limits(v1alpha1.QueueLimits{Overflow: v1alpha1.DropHead}), definition(`{"overflow":"drop-head"}`)), "4.3.6",

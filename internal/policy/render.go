@@ -54,7 +54,7 @@ func Render(p *v1alpha1.QueuePolicy, c broker.Capabilities) (Rendered, error) {
 			return Rendered{}, err
 		}
 	}
-	dead, err := deadLetterObjects(p)
+	dead, err := DeadLetterOf(p)
 	if err != nil {
 		return Rendered{}, err
 	}

@@ -61,6 +61,9 @@ const (
 	DeclareExchange      ActionVerb = "DeclareExchange"
 	DeclareQueue         ActionVerb = "DeclareQueue"
 	Bind                 ActionVerb = "Bind"
+	// DeleteQueue and DeleteExchange only if it holds nothing and nobody uses it: the broker's refusal is no failure.
+	DeleteQueue    ActionVerb = "DeleteQueue"
+	DeleteExchange ActionVerb = "DeleteExchange"
 	// GrowQueue adds a member on a node to a quorum queue.
 	GrowQueue ActionVerb = "GrowQueue"
 )
