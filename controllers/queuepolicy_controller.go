@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -23,58 +22,55 @@ import (
 	"github.com/warren-mq/warren/internal/status"
 )
 
-// QueuePolicyReconciler keeps the broker's policies as the QueuePolicies say.
+// QueuePolicyReconciler keeps the brokers' policies as the QueuePolicies say.
 type QueuePolicyReconciler struct{ Options }
 
 // +kubebuilder:rbac:groups=rabbitmq.warren.dev,resources=queuepolicies,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=rabbitmq.warren.dev,resources=queuepolicies/status,verbs=patch
 
-// Reconcile does one pass over one policy.
+// Reconcile does one pass over one policy: over each cluster that it is for or has to leave, and one status write.
 func (r *QueuePolicyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var object v1alpha1.QueuePolicy
 	if err := r.Reader.Cached.Get(ctx, request.NamespacedName, &object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	cluster, err := r.cluster(ctx, &object)
+	targets, refusal, err := r.Reader.Targets(ctx, &object)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if !object.DeletionTimestamp.IsZero() {
-		return r.finalize(ctx, &object, cluster)
+		return r.finalize(ctx, &object, targets)
 	}
 	if err := r.Writer.AddFinalizer(ctx, &object, v1alpha1.FinalizerQueuePolicy); err != nil {
 		return afterWrite(err)
 	}
-	outcome := status.Policy{Object: &object, Owned: object.Status.Owned}
-	if cluster == nil {
-		outcome.Unasked = &status.Problem{Reason: v1alpha1.ReasonClusterNotFound, Message: "WorkloadCluster " + object.Spec.ClusterRef.Name + " does not exist in this namespace, or is being deleted"}
-		return r.report(ctx, &object, outcome)
+	outcome := status.Policy{Object: &object}
+	if refusal != nil {
+		outcome.Problem = &status.Problem{Reason: refusal.Reason, Message: refusal.Message}
 	}
-	if err := r.pass(ctx, &object, cluster, &outcome); err != nil {
-		outcome.Unasked = problemOf(err, &object)
+	for _, target := range targets {
+		outcome.Clusters = append(outcome.Clusters, r.visit(ctx, &object, target))
 	}
 	return r.report(ctx, &object, outcome)
 }
 
-// cluster is the WorkloadCluster that the policy names, or nil if there is none that lives.
-func (r *QueuePolicyReconciler) cluster(ctx context.Context, p *v1alpha1.QueuePolicy) (*v1alpha1.WorkloadCluster, error) {
-	var cluster v1alpha1.WorkloadCluster
-	err := r.Reader.Cached.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Spec.ClusterRef.Name}, &cluster)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case !cluster.DeletionTimestamp.IsZero():
-		return nil, nil
+// visit does the pass over one cluster. What goes wrong there is said there: the others go on.
+func (r *QueuePolicyReconciler) visit(ctx context.Context, p *v1alpha1.QueuePolicy, target policy.Target) status.PolicyOn {
+	outcome := status.PolicyOn{Cluster: target.Key, Owned: policy.Owned(p, target.Key)}
+	if target.Reason != "" {
+		outcome.Unasked = &status.Problem{Reason: target.Reason, Message: target.Message}
+		return outcome
 	}
-	return &cluster, nil
+	if err := r.pass(ctx, p, target, &outcome); err != nil {
+		outcome.Unasked = problemOf(err, p)
+	}
+	return outcome
 }
 
 // pass looks at the broker, decides, and carries the decision out if the status already records that the policy is
 // ours: a crash after the record repeats the write, a crash before it has written nothing.
-func (r *QueuePolicyReconciler) pass(ctx context.Context, p *v1alpha1.QueuePolicy, cluster *v1alpha1.WorkloadCluster, outcome *status.Policy) error {
-	api, err := r.Reader.Connect(ctx, cluster)
+func (r *QueuePolicyReconciler) pass(ctx context.Context, p *v1alpha1.QueuePolicy, target policy.Target, outcome *status.PolicyOn) error {
+	api, err := r.Reader.Connect(ctx, target.Cluster)
 	if err != nil {
 		return err
 	}
@@ -82,30 +78,32 @@ func (r *QueuePolicyReconciler) pass(ctx context.Context, p *v1alpha1.QueuePolic
 	if err != nil {
 		return err
 	}
-	rivals, err := r.Reader.Rivals(ctx, p, string(cluster.UID))
+	rivals, err := r.Reader.Rivals(ctx, p, target.Cluster)
 	if err != nil {
 		return err
 	}
-	mine := policy.ClaimOf(p, string(cluster.UID))
+	uid := string(target.Cluster.UID)
+	mine := policy.ClaimOf(p, uid)
 	have := policy.Find(seen.Policies, p.BrokerPolicyName())
-	want, err := policy.Render(p, seen.Capabilities)
+	rendered, err := policy.Render(p, seen.Capabilities)
 	if err != nil {
 		outcome.Refused = problemOf(err, p)
 		return nil
 	}
+	want := rendered.Policy
 	outcome.Standing = policy.Judge(mine, rivals, have, p.Spec.Adopt || policy.Same(want, have))
 	if !outcome.Standing.Owner {
 		outcome.Owned = nil
 		return nil
 	}
-	outcome.Owned = &v1alpha1.OwnedPolicy{ClusterUID: string(cluster.UID), VHost: p.Spec.VHost, Name: p.BrokerPolicyName()}
+	outcome.Owned = &v1alpha1.OwnedPolicy{ClusterUID: uid, VHost: p.Spec.VHost, Name: p.BrokerPolicyName()}
 	settled := status.IsTrue(p.Status.Conditions, v1alpha1.ConditionInSync, p.Generation)
-	outcome.Change = policy.Plan(&want, have, true, mine.Owns && settled)
 	if !mine.Owns {
-		outcome.Change.Why = "about to be written: ownership is recorded first"
+		outcome.Why = "about to be written: ownership is recorded first"
 		return nil
 	}
-	if err := r.carryOut(ctx, api, outcome); err != nil || outcome.Refused != nil {
+	outcome.Actions = decide(want, have, settled)
+	if err := r.carryOut(ctx, api, p, outcome); err != nil || outcome.Refused != nil {
 		return err
 	}
 	queues, err := api.Queues(ctx, p.Spec.VHost, broker.WithoutCounts)
@@ -117,11 +115,21 @@ func (r *QueuePolicyReconciler) pass(ctx context.Context, p *v1alpha1.QueuePolic
 	return nil
 }
 
-func (r *QueuePolicyReconciler) carryOut(ctx context.Context, api broker.PolicyStore, outcome *status.Policy) error {
-	if outcome.Change.Verb == policy.Put {
-		err := api.PutPolicy(ctx, outcome.Change.Policy)
+// decide what to write: the policy as it should be, if the broker's differs.
+func decide(want broker.Policy, have *broker.Policy, settled bool) []policy.Action {
+	change := policy.Plan(&want, have, true, settled)
+	if change.Verb != policy.Put {
+		return nil
+	}
+	return []policy.Action{{Verb: policy.PutPolicy, Policy: change.Policy, Why: change.Why, Drift: change.Drift, Absent: change.Absent}}
+}
+
+// carryOut does what was decided, in its order. What the broker refuses ends it.
+func (r *QueuePolicyReconciler) carryOut(ctx context.Context, api broker.Client, p *v1alpha1.QueuePolicy, outcome *status.PolicyOn) error {
+	for _, action := range outcome.Actions {
+		err := r.act(ctx, api, p, action)
 		if broker.IsInvalid(err) {
-			outcome.Refused = problemOf(err, outcome.Object)
+			outcome.Refused = problemOf(err, p)
 			return nil
 		}
 		if err != nil {
@@ -130,6 +138,36 @@ func (r *QueuePolicyReconciler) carryOut(ctx context.Context, api broker.PolicyS
 	}
 	outcome.Done = true
 	return nil
+}
+
+func (r *QueuePolicyReconciler) act(ctx context.Context, api broker.Client, p *v1alpha1.QueuePolicy, action policy.Action) error {
+	switch action.Verb {
+	case policy.PutPolicy:
+		if err := api.PutPolicy(ctx, action.Policy); err != nil {
+			return err
+		}
+	case policy.DeletePolicy:
+		if err := api.DeletePolicy(ctx, action.Policy.VHost, action.Policy.Name); err != nil && !broker.IsNotFound(err) {
+			return err
+		}
+	}
+	r.tell(p, action)
+	return nil
+}
+
+// tell says in an event what was done in a broker, at once: a status write that fails later must not swallow it.
+func (r *QueuePolicyReconciler) tell(p *v1alpha1.QueuePolicy, action policy.Action) {
+	reason, kind := "PolicyWritten", corev1.EventTypeNormal
+	if action.Drift {
+		reason, kind = "DriftCorrected", corev1.EventTypeWarning
+	}
+	// The action tells a policy that was gone from one that was edited: events that agree in reason and action are
+	// counted as one, and only the first note is kept.
+	verb := "UpdatePolicy"
+	if action.Absent {
+		verb = "CreatePolicy"
+	}
+	r.Events.Eventf(p, nil, kind, reason, verb, "%s", note(about(p, action.Why)))
 }
 
 // report writes the status, says in events what happened, and comes back: soon after the ownership was recorded,
@@ -141,26 +179,17 @@ func (r *QueuePolicyReconciler) report(ctx context.Context, p *v1alpha1.QueuePol
 	if err != nil {
 		return afterWrite(err)
 	}
-	if outcome.Done && outcome.Change.Verb == policy.Put {
-		reason, kind := "PolicyWritten", corev1.EventTypeNormal
-		if outcome.Change.Drift {
-			reason, kind = "DriftCorrected", corev1.EventTypeWarning
-		}
-		// The action tells a policy that was gone from one that was edited: events that agree in reason and action are
-		// counted as one, and only the first note is kept.
-		r.Events.Eventf(p, nil, kind, reason, actionOf(outcome.Change), "%s", note(about(p, outcome.Change.Why)))
-	}
 	if written {
 		announce(r.Events, p, before, next.Conditions)
 	}
-	return ctrl.Result{RequeueAfter: r.comeBack(outcome, next)}, nil
-}
-
-func actionOf(change policy.Change) string {
-	if change.Absent {
-		return "CreatePolicy"
+	soonest := refusedPolls * r.PollInterval
+	if outcome.Problem != nil {
+		soonest = r.PollInterval
 	}
-	return "UpdatePolicy"
+	for _, c := range outcome.Clusters {
+		soonest = min(soonest, r.comeBack(c))
+	}
+	return ctrl.Result{RequeueAfter: jitter(soonest)}, nil
 }
 
 const (
@@ -170,18 +199,18 @@ const (
 	refusedPolls = 10
 )
 
-func (r *QueuePolicyReconciler) comeBack(outcome status.Policy, next v1alpha1.QueuePolicyStatus) time.Duration {
+func (r *QueuePolicyReconciler) comeBack(c status.PolicyOn) time.Duration {
 	switch {
-	case outcome.Refused != nil:
-		return jitter(refusedPolls * r.PollInterval)
-	case outcome.Standing.Owner && outcome.Unasked == nil && !outcome.Done:
-		return jitter(cacheDelay) // the record is written; once the informer has it, the policy
-	case outcome.Unasked != nil && outcome.Unasked.Reason != v1alpha1.ReasonVHostNotFound:
-		return jitter(r.PollInterval) // the cluster's own passes look more often, and wake its policies when it is ready
-	case meta.IsStatusConditionTrue(next.Conditions, v1alpha1.ConditionReady):
-		return jitter(r.PollInterval)
+	case c.Refused != nil:
+		return refusedPolls * r.PollInterval
+	case c.Unasked != nil && c.Unasked.Reason != v1alpha1.ReasonVHostNotFound:
+		return r.PollInterval // the cluster's own passes look more often, and wake its policies when it is ready
+	case c.Standing.Owner && !c.Done:
+		return cacheDelay // the record is written; once the informer has it, the policy
+	case c.Effect != nil && c.Effect.All():
+		return r.PollInterval
 	}
-	return jitter(min(r.PollInterval, catchUpInterval))
+	return min(r.PollInterval, catchUpInterval)
 }
 
 // problemOf says what an error means for the policy.
@@ -207,7 +236,7 @@ func problemOf(err error, p *v1alpha1.QueuePolicy) *status.Problem {
 // SetupWithManager registers the reconciler.
 func (r *QueuePolicyReconciler) SetupWithManager(manager ctrl.Manager) error {
 	err := manager.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.QueuePolicy{}, observe.IndexPolicyCluster,
-		func(o client.Object) []string { return []string{o.(*v1alpha1.QueuePolicy).Spec.ClusterRef.Name} })
+		func(o client.Object) []string { return observe.PolicyIndex(o.(*v1alpha1.QueuePolicy)) })
 	if err != nil {
 		return err
 	}
@@ -226,8 +255,19 @@ var ownershipMoved = predicate.Funcs{
 	DeleteFunc: func(event.DeleteEvent) bool { return true },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*v1alpha1.QueuePolicy), e.ObjectNew.(*v1alpha1.QueuePolicy)
-		return was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || (was.Status.Owned == nil) != (is.Status.Owned == nil)
+		return was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || owns(was) != owns(is)
 	},
+}
+
+// owns counts the clusters in which a policy is recorded as ours.
+func owns(p *v1alpha1.QueuePolicy) int {
+	n := 0
+	for _, c := range p.Status.Clusters {
+		if c.Owned != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // readinessMoved lets through clusters that appear, vanish, or change their readiness.
@@ -251,13 +291,12 @@ func (r *QueuePolicyReconciler) rivalsOf(ctx context.Context, object client.Obje
 }
 
 func (r *QueuePolicyReconciler) policiesOf(ctx context.Context, cluster client.Object) []reconcile.Request {
-	var list v1alpha1.QueuePolicyList
-	err := r.Reader.Cached.List(ctx, &list, client.InNamespace(cluster.GetNamespace()), client.MatchingFields{observe.IndexPolicyCluster: cluster.GetName()})
+	list, err := r.Reader.PoliciesOf(ctx, cluster.(*v1alpha1.WorkloadCluster))
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "QueuePolicies are not told of their cluster's change; they learn of it at their next poll")
 		return nil
 	}
-	return requests(list.Items)
+	return requests(list)
 }
 
 func requests(policies []v1alpha1.QueuePolicy) []reconcile.Request {

@@ -16,7 +16,11 @@ import (
 
 // finalize removes the broker's policy if this object owns it, and lets the object go. It never waits for a cluster
 // that is gone, and not for ever for one that does not answer.
-func (r *QueuePolicyReconciler) finalize(ctx context.Context, p *v1alpha1.QueuePolicy, cluster *v1alpha1.WorkloadCluster) (ctrl.Result, error) {
+func (r *QueuePolicyReconciler) finalize(ctx context.Context, p *v1alpha1.QueuePolicy, targets []policy.Target) (ctrl.Result, error) {
+	var cluster *v1alpha1.WorkloadCluster
+	if len(targets) > 0 {
+		cluster = targets[0].Cluster
+	}
 	decision, err := r.departure(ctx, p, cluster)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -40,7 +44,7 @@ func (r *QueuePolicyReconciler) departure(ctx context.Context, p *v1alpha1.Queue
 	if cluster == nil {
 		return policy.Depart(p, "", nil, r.Now()), nil
 	}
-	rivals, err := r.Reader.Rivals(ctx, p, string(cluster.UID))
+	rivals, err := r.Reader.Rivals(ctx, p, cluster)
 	if err != nil {
 		return policy.Departure{}, err
 	}
@@ -65,14 +69,22 @@ func (r *QueuePolicyReconciler) blocked(ctx context.Context, p *v1alpha1.QueuePo
 	message := fmt.Sprintf("%s. To leave the broker's policy behind, set the annotation %s=true; that happens by itself %s after the deletion",
 		why, v1alpha1.AnnotationOrphan, policy.OrphanAfter)
 	next := status.ForPolicy(status.Policy{
-		Object: p, Owned: p.Status.Owned, DeletionBlocked: message,
-		Unasked: &status.Problem{Reason: v1alpha1.ReasonPending, Message: "being deleted"},
+		Object: p, Clusters: kept(p, why), DeletionBlocked: message,
 	}, r.Now())
 	if _, err := r.Writer.PolicyStatus(ctx, p, next); err != nil {
 		return afterWrite(err)
 	}
 	waited := r.Now().Sub(p.DeletionTimestamp.Time)
 	return ctrl.Result{RequeueAfter: jitter(min(max(time.Second, waited/2), r.PollInterval))}, nil
+}
+
+// kept are the entries of what is still in the brokers.
+func kept(p *v1alpha1.QueuePolicy, why string) []status.PolicyOn {
+	var out []status.PolicyOn
+	for _, c := range p.Status.Clusters {
+		out = append(out, status.PolicyOn{Cluster: c.Cluster, Owned: c.Owned, Leaving: true, Why: why})
+	}
+	return out
 }
 
 func eventTypeOf(d policy.Departure) string {

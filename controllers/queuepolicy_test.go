@@ -30,7 +30,7 @@ func newPolicy(c *v1alpha1.WorkloadCluster, name string, edit ...func(*v1alpha1.
 	p := &v1alpha1.QueuePolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name},
 		Spec: v1alpha1.QueuePolicySpec{
-			ClusterRef:  v1alpha1.ClusterReference{Name: c.Name},
+			ClusterRef:  &v1alpha1.PolicyClusterReference{Name: c.Name},
 			Pattern:     "^orders",
 			Replication: v1alpha1.ReplicationSpec{Mode: v1alpha1.ReplicationNone},
 			Definition:  &runtime.RawExtension{Raw: []byte(`{"max-length": 1000}`)},
@@ -456,7 +456,7 @@ func TestOwnershipIsRecordedBeforeTheFirstWrite(t *testing.T) {
 		}
 		p := &v1alpha1.QueuePolicy{}
 		err := get(t, c.Namespace, "limits", p)
-		if err == nil && p.Status.Owned == nil {
+		if err == nil && (len(p.Status.Clusters) == 0 || p.Status.Clusters[0].Owned == nil) {
 			err = errors.New("the policy is written before its ownership is recorded")
 		}
 		recorded <- err

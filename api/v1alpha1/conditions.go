@@ -97,6 +97,7 @@ const (
 	ReasonBelowTargetSize      = "BelowTargetSize"
 	ReasonNotYetApplied        = "NotYetApplied"
 	ReasonOverriddenByArgument = "OverriddenByArgument"
+	ReasonLeaving              = "Leaving"
 )
 
 // Reasons of a Benchmark.

@@ -13,8 +13,8 @@ import (
 	"github.com/warren-mq/warren/internal/policy"
 )
 
-// IndexPolicyCluster is the name of the informer index of QueuePolicies by their cluster's name.
-const IndexPolicyCluster = "spec.clusterRef.name"
+// IndexPolicyCluster is the name of the informer index of QueuePolicies by what they are for: PolicyIndex makes its values.
+const IndexPolicyCluster = "policyTarget"
 
 // Connect hands out a client of the cluster's broker, with the credentials that are in force now.
 func (r Reader) Connect(ctx context.Context, c *v1alpha1.WorkloadCluster) (broker.Client, error) {
@@ -68,30 +68,76 @@ func (r Reader) Vhost(ctx context.Context, api broker.Client, vhost string) (Vho
 	return out, nil
 }
 
-// Rivals are the claims of other QueuePolicies on the same policy of the same cluster.
-func (r Reader) Rivals(ctx context.Context, p *v1alpha1.QueuePolicy, clusterUID string) ([]policy.Claim, error) {
-	siblings, err := r.Siblings(ctx, p)
-	if err != nil {
-		return nil, err
+// bySelector is the value of IndexPolicyCluster of QueuePolicies that name no cluster but select some.
+const bySelector = "*"
+
+// PolicyIndex are the values of IndexPolicyCluster of p.
+func PolicyIndex(p *v1alpha1.QueuePolicy) []string {
+	if p.Spec.ClusterRef != nil {
+		namespace := p.Spec.ClusterRef.Namespace
+		if namespace == "" {
+			namespace = p.Namespace
+		}
+		return []string{policy.ClusterKey(namespace, p.Spec.ClusterRef.Name)}
 	}
-	var out []policy.Claim
-	for i := range siblings {
-		out = append(out, policy.ClaimOf(&siblings[i], clusterUID))
+	return []string{bySelector}
+}
+
+// Targets are the broker clusters that p is for.
+func (r Reader) Targets(ctx context.Context, p *v1alpha1.QueuePolicy) ([]policy.Target, *policy.Refusal, error) {
+	var list v1alpha1.WorkloadClusterList
+	if err := r.Cached.List(ctx, &list); err != nil {
+		return nil, nil, fmt.Errorf("list WorkloadClusters: %w", err)
+	}
+	clusters := make([]*v1alpha1.WorkloadCluster, len(list.Items))
+	for i := range list.Items {
+		clusters[i] = &list.Items[i]
+	}
+	targets, refusal := policy.Targets(p, clusters)
+	return targets, refusal, nil
+}
+
+// PoliciesOf are the QueuePolicies that are for the cluster c, or may be.
+func (r Reader) PoliciesOf(ctx context.Context, c *v1alpha1.WorkloadCluster) ([]v1alpha1.QueuePolicy, error) {
+	var out []v1alpha1.QueuePolicy
+	for _, value := range []string{policy.ClusterKey(c.Namespace, c.Name), bySelector} {
+		var list v1alpha1.QueuePolicyList
+		if err := r.Cached.List(ctx, &list, client.MatchingFields{IndexPolicyCluster: value}); err != nil {
+			return nil, fmt.Errorf("list QueuePolicies of cluster %s: %w", c.Name, err)
+		}
+		out = append(out, list.Items...)
 	}
 	return out, nil
 }
 
-// Siblings are the other QueuePolicies that name the same policy of the same cluster.
-func (r Reader) Siblings(ctx context.Context, p *v1alpha1.QueuePolicy) ([]v1alpha1.QueuePolicy, error) {
-	var list v1alpha1.QueuePolicyList
-	err := r.Cached.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{IndexPolicyCluster: p.Spec.ClusterRef.Name})
+// Rivals are the claims of other QueuePolicies on the same policy of the same cluster.
+func (r Reader) Rivals(ctx context.Context, p *v1alpha1.QueuePolicy, c *v1alpha1.WorkloadCluster) ([]policy.Claim, error) {
+	all, err := r.PoliciesOf(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("list QueuePolicies of cluster %s: %w", p.Spec.ClusterRef.Name, err)
+		return nil, err
 	}
+	var out []policy.Claim
+	for i := range all {
+		other := &all[i]
+		if other.UID != p.UID && other.Spec.VHost == p.Spec.VHost && other.BrokerPolicyName() == p.BrokerPolicyName() && policy.IsFor(other, c) {
+			out = append(out, policy.ClaimOf(other, string(c.UID)))
+		}
+	}
+	return out, nil
+}
+
+// Siblings are the other QueuePolicies that may want the same policy of the same cluster.
+func (r Reader) Siblings(ctx context.Context, p *v1alpha1.QueuePolicy) ([]v1alpha1.QueuePolicy, error) {
 	var out []v1alpha1.QueuePolicy
-	for _, other := range list.Items {
-		if other.Name != p.Name && other.Spec.VHost == p.Spec.VHost && other.BrokerPolicyName() == p.BrokerPolicyName() {
-			out = append(out, other)
+	for _, value := range PolicyIndex(p) {
+		var list v1alpha1.QueuePolicyList
+		if err := r.Cached.List(ctx, &list, client.MatchingFields{IndexPolicyCluster: value}); err != nil {
+			return nil, fmt.Errorf("list QueuePolicies: %w", err)
+		}
+		for _, other := range list.Items {
+			if other.UID != p.UID && other.Spec.VHost == p.Spec.VHost && other.BrokerPolicyName() == p.BrokerPolicyName() {
+				out = append(out, other)
+			}
 		}
 	}
 	return out, nil
