@@ -17,7 +17,7 @@ type ListOption int
 const (
 	// WithoutCounts leaves message counts out (nil): one bulk read less per listing.
 	WithoutCounts ListOption = iota + 1
-	// WithStatistics also reads the broker's statistics, one bulk read more: consumers, and the message counts
+	// WithStatistics also reads the broker's statistics, one bulk read more: consumers, the size of messages, and the message counts
 	// of streams. They are up to the broker's collect_statistics_interval (5 s) old, and nil where it collects none.
 	WithStatistics
 )
@@ -69,12 +69,19 @@ type Topology interface {
 	PutExchange(ctx context.Context, exchange Exchange) error
 	// Bindings lists those of vhost but for the default exchange's own.
 	Bindings(ctx context.Context, vhost string) ([]Binding, error)
+	// PutBinding makes one; one that is there already is success. A missing end is an error of kind NotFound.
 	PutBinding(ctx context.Context, binding Binding) error
+	// DeleteUnusedExchange answers an error of kind Invalid when something is bound to it.
+	DeleteUnusedExchange(ctx context.Context, vhost, name string) error
+	// DeleteEmptyQueue answers an error of kind Invalid when the queue holds messages or has consumers, or the broker does not
+	// say so: it never drops a message.
+	DeleteEmptyQueue(ctx context.Context, vhost, name string) error
 }
 
 // Grower adds members to quorum queues on brokers that do not do so by themselves.
 type Grower interface {
-	// GrowQueue adds a member on node; one that is there already is success.
+	// GrowQueue adds a member on node; one that is there already is success. Only for brokers with
+	// Capabilities.GrowsOnRequest.
 	GrowQueue(ctx context.Context, vhost, queue, node string) error
 }
 
@@ -94,6 +101,9 @@ type Client interface {
 	NodeReader
 	Declarer
 	Parameters
+	OperatorPolicyStore
+	Topology
+	Grower
 }
 
 // Target says where a cluster's management API is and who asks.

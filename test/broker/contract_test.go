@@ -25,7 +25,11 @@ func TestContract(t *testing.T) {
 				{"guests", testGuests},
 				{"parameters", testParameters},
 				{"table", testTable},
+				{"operator-policies", testOperatorPolicies},
+				{"topology", testTopology},
+				{"sizes", testSizes},
 				{"statistics-off", testStatisticsOff},
+				{"backlogs", testBacklogs},
 			} {
 				t.Run(part.name, func(t *testing.T) { part.run(t, s) })
 			}

@@ -52,6 +52,10 @@ func real(t *testing.T, version, variable string) *subject {
 			t.Fatal(err)
 		}
 	}
+	s.restart = func(t *testing.T) {
+		t.Helper()
+		must(t, at.Restart())
+	}
 	s.forbidden = forbiddenUser
 	overview, err := s.client(t).Overview(t.Context())
 	if err != nil {

@@ -28,6 +28,8 @@ type subject struct {
 	password   string
 	// setStatistics turns the collection of statistics off or on.
 	setStatistics func(t *testing.T, on bool)
+	// restart ends all nodes as a power cut does, and starts them again.
+	restart func(t *testing.T)
 	// forbidden gives the credentials of a user who may not access vhost, and restores things at the test's end.
 	forbidden func(t *testing.T, s *subject, vhost string) (username, password string)
 }
@@ -48,6 +50,7 @@ func fake(t *testing.T, version string) *subject {
 	s.url, s.prometheus = server.URL(), server.URL()
 	s.username, s.password = "contract", "a secret"
 	s.setStatistics = func(_ *testing.T, on bool) { server.SetStatistics(on) }
+	s.restart = func(*testing.T) { server.RestartNodes() }
 	s.forbidden = func(t *testing.T, s *subject, vhost string) (string, string) {
 		server.Forbid(vhost, true)
 		t.Cleanup(func() { server.Forbid(vhost, false) })
