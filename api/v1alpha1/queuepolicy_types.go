@@ -360,7 +360,8 @@ type RolloutSpec struct {
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
 	// MaxUnsynchronised is how many queues of the vhost may have a mirror or member that does not have all messages yet; a
-	// batch is made smaller so that there are never more. BatchSize if unset.
+	// batch is made smaller so that there are never more. BatchSize if unset. Mirrors that nobody fills (sync Manual) do not
+	// count.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -559,7 +560,7 @@ type RolloutStatus struct {
 	// ID of what is rolled out; the names of the temporary policies carry it.
 	ID    string       `json:"id"`
 	Phase RolloutPhase `json:"phase"`
-	// Batch of Batches that was written last.
+	// Batch of Batches that is being written or was written last; 0 when none is.
 	// +optional
 	Batch int32 `json:"batch,omitempty"`
 	// +optional
@@ -582,9 +583,19 @@ type RolloutStatus struct {
 	// Backlog of the matching queues when the present batch was written, in messages; unset when the broker did not say.
 	// +optional
 	Backlog *int64 `json:"backlog,omitempty"`
+	// ProtectedSince: from when on all classic queues of the present step have refused publishers at a limit, so that the
+	// limit itself may follow.
+	// +optional
+	ProtectedSince *metav1.Time `json:"protectedSince,omitempty"`
 	// Before is the broker's policy of this name when the rollout began; unset if there was none.
 	// +optional
 	Before *PolicyBefore `json:"before,omitempty"`
+	// FormerIDs of rollouts that an edit of the spec broke off, while their temporary policies are there.
+	// +optional
+	FormerIDs []string `json:"formerIDs,omitempty"`
+	// RollBackSpent: rollBack was true already when this rollout began, and means nothing for it until it was false.
+	// +optional
+	RollBackSpent bool `json:"rollBackSpent,omitempty"`
 }
 
 // PolicyBefore is a policy as a broker had it.

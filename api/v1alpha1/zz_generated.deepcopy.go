@@ -1105,10 +1105,19 @@ func (in *RolloutStatus) DeepCopyInto(out *RolloutStatus) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.ProtectedSince != nil {
+		in, out := &in.ProtectedSince, &out.ProtectedSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Before != nil {
 		in, out := &in.Before, &out.Before
 		*out = new(PolicyBefore)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.FormerIDs != nil {
+		in, out := &in.FormerIDs, &out.FormerIDs
+		*out = make([]string, len(*in))
+		copy(*out, *in)
 	}
 }
 
