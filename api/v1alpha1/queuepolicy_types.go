@@ -96,7 +96,8 @@ type QueuePolicySpec struct {
 	Definition *runtime.RawExtension `json:"definition,omitempty"`
 
 	// AcceptDataLoss allows what may drop messages or queues: a limit below the present depth of a matching queue, drop-head, a
-	// message TTL, an expiry of less than a minute. Without it such a policy is not sent.
+	// message TTL without dead letters, an expiry, retention of streams. Without it such a policy is not sent. With a pattern
+	// that matches every queue all but the first need rollout as well.
 	// +optional
 	AcceptDataLoss bool `json:"acceptDataLoss,omitempty"`
 
