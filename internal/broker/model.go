@@ -51,6 +51,11 @@ type Queue struct {
 	// EffectiveDefinition is the merged definition in force: empty when the broker says none, nil when it did not say.
 	EffectiveDefinition map[string]any
 
+	// Taken is the definition that the queue's own process says it works by, from the broker's statistics and so seconds late; nil
+	// when not said. EffectiveDefinition is what the broker stored: a busy process comes to it later, and then to all changes
+	// since as one.
+	Taken map[string]any
+
 	// Mirrors and SynchronisedMirrors are node names (classic queues up to 3.13); nil when not said.
 	Mirrors, SynchronisedMirrors []string
 	// Members and Online are node names (quorum queues and streams); nil when not said.

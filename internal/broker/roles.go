@@ -17,8 +17,8 @@ type ListOption int
 const (
 	// WithoutCounts leaves message counts out (nil): one bulk read less per listing.
 	WithoutCounts ListOption = iota + 1
-	// WithStatistics also reads the broker's statistics, one bulk read more: consumers, the size of messages, and the message counts
-	// of streams. They are up to the broker's collect_statistics_interval (5 s) old, and nil where it collects none.
+	// WithStatistics also reads the broker's statistics, one bulk read more: consumers, the size of messages, what the queues'
+	// processes have taken of policies, and the message counts of streams. They are up to the broker's collect_statistics_interval (5 s) old, and nil where it collects none.
 	WithStatistics
 )
 

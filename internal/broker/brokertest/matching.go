@@ -27,7 +27,10 @@ func (s *Server) apply(v *vhost, q *queue, policies, operator []broker.Policy) {
 	q.operator = s.inForce(operator, q)
 	q.effective = merged(q.policy, q.operator)
 	s.mirror(q)
-	if before == nil || !broker.EqualDefinitions(before, q.effective) {
+	switch {
+	case before == nil: // a new queue
+		s.take(v, q)
+	case !broker.EqualDefinitions(before, q.effective):
 		s.settle(v, q)
 	}
 }

@@ -14,8 +14,30 @@ import (
 //   - An overflow that a policy no longer sets stays in the process of a classic queue until it starts again.
 //   - Quorum queues take all keys at once and do nothing of that.
 
+// BusyQueues keeps the processes of queues from what changes in policies when on; off, they come to all of it as one.
+func (s *Server) BusyQueues(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = on
+	for _, v := range s.vhosts {
+		for _, q := range v.queues {
+			if !broker.EqualDefinitions(q.taken, q.effective) {
+				s.settle(v, q)
+			}
+		}
+	}
+}
+
 // settle brings the queue's process to what policies and arguments say.
 func (s *Server) settle(v *vhost, q *queue) {
+	if !s.busy {
+		s.take(v, q)
+	}
+}
+
+// take is settle of a process that has time, or is new.
+func (s *Server) take(v *vhost, q *queue) {
+	q.taken = q.effective
 	settled := broker.WithArguments(q.kind, q.arguments, q.effective)
 	before := q.overflow
 	overflow, given := settled["overflow"].(string)
@@ -83,7 +105,7 @@ func (v *vhost) route(exchange, key string) []*queue {
 
 // publish puts one message into a queue, at whose limit it may be refused.
 func (s *Server) publish(v *vhost, q *queue) (accepted bool) {
-	settled := broker.WithArguments(q.kind, q.arguments, q.effective)
+	settled := broker.WithArguments(q.kind, q.arguments, q.taken)
 	limit, limited := settled["max-length"].(int64)
 	room := limit
 	if q.kind == broker.Quorum && q.overflow == "reject-publish" {
@@ -147,12 +169,12 @@ func (s *Server) RestartNodes() {
 		for _, q := range v.queues {
 			q.ready, q.unacknowledged, q.consumers = q.ready+q.unacknowledged, 0, 0
 			q.overflow = "drop-head"
-			s.settle(v, q)
+			s.take(v, q)
 		}
 	}
 }
 
-// postMessage is POST /api/exchanges/{vhost}/{exchange}/publish. routed is false when a queue refused the message, too.
+// postMessage is POST /api/exchanges/{vhost}/{exchange}/publish.
 func (s *Server) postMessage(r exchange) (reply, *refusal) {
 	v, refused := s.vhostOf(r.names[0])
 	if refused != nil {
@@ -169,7 +191,9 @@ func (s *Server) postMessage(r exchange) (reply, *refusal) {
 	}
 	queues := v.route(name, key)
 	for _, q := range queues {
-		s.publish(v, q)
+		if !s.publish(v, q) {
+			return reply{}, badRequest("rejected Unable to publish message. Check queue limits.")
+		}
 	}
 	return reply{http.StatusOK, map[string]any{"routed": len(queues) > 0}}, nil
 }

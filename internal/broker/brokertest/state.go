@@ -62,6 +62,7 @@ type queue struct {
 
 	policy, operator *broker.Policy
 	effective        map[string]any
+	taken            map[string]any // by the queue's process
 	mirrored         bool
 	mirrors, synced  []string
 

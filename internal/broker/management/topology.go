@@ -199,7 +199,7 @@ func (c *client) GrowQueue(ctx context.Context, vhost, queue, node string) error
 	p.words = append(p.words, segment{text: "replicas"}, segment{text: "add"})
 	_, err := c.do(ctx, call{
 		op:     fmt.Sprintf("add a member on %s to queue %q of vhost %q", node, queue, vhost),
-		method: http.MethodPost, path: p, body: map[string]any{"node": node}, long: true,
+		method: http.MethodPost, path: p, body: map[string]any{"node": node}, long: true, silent: true,
 	})
 	return err
 }
