@@ -30,7 +30,8 @@ type Masked struct {
 
 // Needs is what a Vhost must hold for DangersOf and the plan of dead letters to decide.
 type Needs struct {
-	// Counts of messages, and Bytes of their bodies, which come with the broker's statistics.
+	// Counts of messages, and Bytes: what comes with the broker's statistics, as the size of their bodies and what the queues'
+	// processes have taken of policies.
 	Counts, Bytes bool
 	// Topology: exchanges and bindings.
 	Topology bool
@@ -47,6 +48,8 @@ func NeedsOf(want Rendered) Needs {
 		out.Bytes = out.Bytes || size
 		out.Topology = out.Topology || dead
 	}
+	_, inSteps := BeforeLimits(broker.Policy{Definition: broker.MergeOperator(want.Policy.Definition, want.operator())})
+	out.Bytes = out.Bytes || inSteps
 	out.Topology = out.Topology || want.DeadLetter != nil
 	out.Counts = out.Counts || want.DeadLetter != nil && want.DeadLetter.Queue != nil
 	return out

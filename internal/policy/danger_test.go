@@ -243,9 +243,10 @@ func TestNeeds(t *testing.T) {
 		want   Needs
 	}{
 		{"nothing", queuePolicy(v1alpha1.ReplicationQuorum), Needs{}},
-		{"a length", queuePolicy(v1alpha1.ReplicationNone, limits(v1alpha1.QueueLimits{MaxLength: ptr(int64(1))})), Needs{Counts: true}},
+		{"a length that comes after its overflow", queuePolicy(v1alpha1.ReplicationNone, limits(v1alpha1.QueueLimits{MaxLength: ptr(int64(1))})), Needs{Counts: true, Bytes: true}},
+		{"a length that drops", queuePolicy(v1alpha1.ReplicationNone, limits(v1alpha1.QueueLimits{MaxLength: ptr(int64(1)), Overflow: v1alpha1.DropHead})), Needs{Counts: true}},
 		{"a size", queuePolicy(v1alpha1.ReplicationNone, limits(v1alpha1.QueueLimits{MaxLengthBytes: bytes("1")})), Needs{Counts: true, Bytes: true}},
-		{"a hard length", queuePolicy(v1alpha1.ReplicationQuorum, hardLimits(v1alpha1.HardLimits{MaxLength: ptr(int64(1))})), Needs{Counts: true}},
+		{"a hard length", queuePolicy(v1alpha1.ReplicationQuorum, hardLimits(v1alpha1.HardLimits{MaxLength: ptr(int64(1))})), Needs{Counts: true, Bytes: true}},
 		{"dead letters", queuePolicy(v1alpha1.ReplicationNone, deadLetter(v1alpha1.DeadLetterSpec{Exchange: "x"})), Needs{Topology: true}},
 		{"dead letters by hand", queuePolicy(v1alpha1.ReplicationNone, definition(`{"dead-letter-exchange":"x"}`)), Needs{Topology: true}},
 	} {

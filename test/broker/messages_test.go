@@ -116,12 +116,12 @@ func testBacklogs(t *testing.T, s *subject) {
 	g.policy("arg-quorum", limit)
 	g.queue("arg-rejects", broker.Classic, 30, map[string]any{"x-overflow": "reject-publish"})
 	g.policy("arg-rejects", map[string]any{"max-length": 10, "overflow": "drop-head"})
-	g.queue("stays", broker.Classic, 30, nil)
-	g.policy("stays", overflow)
-	g.taken("stays", overflow)
-	must(t, client.DeletePolicy(context.Background(), g.vhost, "stays"))
-	g.taken("stays", map[string]any{})
-	g.policy("stays", map[string]any{"max-length": 10})
+	g.queue("removed", broker.Classic, 30, nil)
+	g.policy("removed", overflow)
+	g.taken("removed", overflow)
+	must(t, client.DeletePolicy(context.Background(), g.vhost, "removed"))
+	g.taken("removed", map[string]any{})
+	g.policy("removed", map[string]any{"max-length": 10})
 	g.queue("own-dlx", broker.Classic, 30, map[string]any{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead-own"})
 	g.queue("dead-own", broker.Classic, 0, nil)
 	g.policy("own-dlx", belt)
@@ -148,14 +148,14 @@ func testBacklogs(t *testing.T, s *subject) {
 	t.Run("F0.1-F0.5-after-the-policies", func(t *testing.T) {
 		wantReady(t, client, g.vhost, map[string]int64{
 			"free": 30, "one-step": 10, "two-steps": 30, "below": 10, "belt": 10, "dead": 20, "quorum": 30, "head": 10, "arg-classic": 10, "arg-quorum": 30,
-			"arg-rejects": 30, "stays": 30, "own-dlx": 10, "dead-own": 20, "less": 4, "below-quorum": 11, "hard": 10,
+			"arg-rejects": 30, "removed": 10, "own-dlx": 10, "dead-own": 20, "less": 4, "below-quorum": 11, "hard": 10,
 			"held": 10, "held-quorum": 10,
 		})
 	})
 	s.restart(t)
 	t.Run("F0.2-after-a-restart", func(t *testing.T) {
 		wantReady(t, s.client(t), g.vhost, map[string]int64{
-			"free": 30, "two-steps": 10, "below": 10, "quorum": 30, "arg-quorum": 30, "stays": 10, "dead": 20, "belt": 10, "held": 10, "held-quorum": 16,
+			"free": 30, "two-steps": 10, "below": 10, "quorum": 30, "arg-quorum": 30, "removed": 10, "dead": 20, "belt": 10, "held": 10, "held-quorum": 16,
 		})
 	})
 }

@@ -11,7 +11,7 @@ import (
 //   - A policy reaches the process of a classic queue key by key: dead letters, then the limit, then what happens at it. A
 //     limit that comes together with reject-publish therefore meets a process that still drops the oldest.
 //   - A new process of a classic queue begins with drop-head, so that a restart does the same once more.
-//   - An overflow that a policy no longer sets stays in the process of a classic queue until it starts again.
+//   - An overflow that no policy sets any more is drop-head again.
 //   - Quorum queues take all keys at once and do nothing of that.
 
 // BusyQueues keeps the processes of queues from what changes in policies when on; off, they come to all of it as one.
@@ -42,9 +42,9 @@ func (s *Server) take(v *vhost, q *queue) {
 	before := q.overflow
 	overflow, given := settled["overflow"].(string)
 	switch {
-	case q.kind != broker.Classic && !given, q.kind == broker.Quorum && overflow == "reject-publish-dlx":
+	case !given, q.kind == broker.Quorum && overflow == "reject-publish-dlx":
 		q.overflow = "drop-head"
-	case given:
+	default:
 		q.overflow = overflow
 	}
 	limiting := q.overflow
