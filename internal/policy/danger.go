@@ -51,7 +51,6 @@ func NeedsOf(want Rendered) Needs {
 	_, inSteps := BeforeLimits(broker.Policy{Definition: broker.MergeOperator(want.Policy.Definition, want.operator())})
 	out.Bytes = out.Bytes || inSteps
 	out.Topology = out.Topology || want.DeadLetter != nil
-	out.Counts = out.Counts || want.DeadLetter != nil && want.DeadLetter.Queue != nil
 	return out
 }
 
@@ -324,7 +323,10 @@ func (a *assessment) catchAll() *Refusal {
 	if len(losses) == 0 || a.p.Spec.Rollout != nil || !CatchAll(a.want.Policy.Pattern) {
 		return nil
 	}
-	n, examples := a.count(losses[0].reaches)
+	anyOf := func(o outlook) bool {
+		return slices.ContainsFunc(losses, func(l loss) bool { return l.reaches(o) })
+	}
+	n, examples := a.count(anyOf)
 	if n == 0 && len(a.queues) > 0 {
 		return nil // it is in force already
 	}

@@ -117,6 +117,7 @@ func TestWhatIsNotSentWithoutConsent(t *testing.T) {
 		{"C9: on everything, with no queue yet", queuePolicy(none, dropping, pattern(""), accept("loss")), vhostOf(t, "4.3.6"), []string{staged}, nil},
 		{"on everything, in stages", queuePolicy(none, dropping, pattern(".*"), accept("loss"), rollout), vhostOf(t, "4.3.6", held("a", broker.Classic, 0)), nil, nil},
 		{"on everything, in force already", queuePolicy(none, dropping, pattern(".*"), accept("loss")), vhostOf(t, "4.3.6", held("a", broker.Classic, 0, under("orders", map[string]any{"max-length": int64(10), "overflow": "drop-head"}))), nil, nil},
+		{"on everything, with one part in force already", queuePolicy(none, definition(`{"expires":90000,"message-ttl":5}`), pattern(".*"), accept("loss")), vhostOf(t, "4.3.6", held("a", broker.Classic, 0, under("orders", map[string]any{"message-ttl": int64(5)}))), []string{staged}, nil},
 		{"harmless on everything", queuePolicy(none, length, pattern(".*")), vhostOf(t, "4.3.6", held("a", broker.Classic, 0)), nil, nil},
 		{"retention of streams", queuePolicy(none, size, target(v1alpha1.TargetStreams)), vhostOf(t, "4.3.6", held("orders.s", broker.Stream, 99)), []string{loss, loss}, []string{"of a stream that is larger"}},
 		{"retention of streams by age", queuePolicy(none, definition(`{"max-age":"7D"}`), target(v1alpha1.TargetStreams)), vhostOf(t, "4.3.6"), []string{loss}, []string{"max-age 7D"}},
