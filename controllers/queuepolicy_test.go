@@ -33,7 +33,7 @@ func newPolicy(c *v1alpha1.WorkloadCluster, name string, edit ...func(*v1alpha1.
 			ClusterRef:  &v1alpha1.PolicyClusterReference{Name: c.Name},
 			Pattern:     "^orders",
 			Replication: v1alpha1.ReplicationSpec{Mode: v1alpha1.ReplicationNone},
-			Definition:  &runtime.RawExtension{Raw: []byte(`{"max-length": 1000}`)},
+			Definition:  &runtime.RawExtension{Raw: []byte(`{"max-length": 1000, "overflow": "reject-publish"}`)},
 		},
 	}
 	for _, f := range edit {
@@ -263,7 +263,7 @@ func TestTwoPoliciesOneName(t *testing.T) {
 	must(t, kube.Create(t.Context(), first))
 	readyPolicy(t, first)
 	second := newPolicy(c, "a-second", named("limits"), func(p *v1alpha1.QueuePolicy) {
-		p.Spec.Definition.Raw = []byte(`{"max-length": 2}`)
+		p.Spec.Definition.Raw = []byte(`{"max-length": 2, "overflow": "reject-publish"}`)
 	})
 	must(t, kube.Create(t.Context(), second))
 	policyIs(t, second, v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonOtherQueuePolicy)

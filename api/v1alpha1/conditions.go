@@ -98,6 +98,11 @@ const (
 	ReasonNotYetApplied        = "NotYetApplied"
 	ReasonOverriddenByArgument = "OverriddenByArgument"
 	ReasonLeaving              = "Leaving"
+	ReasonMatchesNothing       = "MatchesNothing"
+	ReasonEqualPriority        = "EqualPriority"
+	ReasonDueSoon              = "DueSoon"
+
+	ReasonOverriddenByOperatorPolicy = "OverriddenByOperatorPolicy"
 )
 
 // Reasons of a Benchmark.

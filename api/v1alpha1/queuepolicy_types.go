@@ -118,7 +118,8 @@ type QueuePolicySpec struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// Adopt takes over a policy of the same name that Warren did not make. Without it such a policy is a conflict.
+	// Adopt says that a policy of the same name that Warren did not make is known of: the conflict then tells in what it differs
+	// from the spec. One that is equal is taken over in any case, since that overwrites nothing.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
 
@@ -528,10 +529,14 @@ type ClusterPolicyStatus struct {
 
 // OwnedPolicy is a policy in one broker cluster.
 type OwnedPolicy struct {
-	// ClusterUID of the WorkloadCluster, or of the Secret: another cluster of the same name is another broker.
+	// ClusterUID of the WorkloadCluster: another cluster of the same name is another broker. For one that Warren does not run
+	// it follows from its address.
 	ClusterUID string `json:"clusterUID"`
 	VHost      string `json:"vhost"`
 	Name       string `json:"name"`
+	// Operator: so is the operator policy of the same name.
+	// +optional
+	Operator bool `json:"operator,omitempty"`
 }
 
 // RolloutPhase is where a rollout is.
@@ -677,7 +682,7 @@ type QueuePolicyList struct {
 // Owns tells whether the status records the policy of this name, in the vhost of the cluster with this UID, as its own.
 func (s *QueuePolicyStatus) Owns(clusterUID, vhost, name string) bool {
 	for _, c := range s.Clusters {
-		if c.Owned != nil && *c.Owned == (OwnedPolicy{ClusterUID: clusterUID, VHost: vhost, Name: name}) {
+		if c.Owned != nil && c.Owned.ClusterUID == clusterUID && c.Owned.VHost == vhost && c.Owned.Name == name {
 			return true
 		}
 	}

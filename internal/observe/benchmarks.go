@@ -50,7 +50,11 @@ func (r Reader) Benchmark(ctx context.Context, b *v1alpha1.Benchmark) (Benchmark
 		if err != nil {
 			return out, err
 		}
-		out.Policies = slices.DeleteFunc(all, func(p v1alpha1.QueuePolicy) bool { return !policy.IsFor(&p, out.Cluster) })
+		for _, p := range all {
+			if policy.IsFor(p, out.Cluster) {
+				out.Policies = append(out.Policies, *p)
+			}
+		}
 	}
 	for _, list := range []client.ObjectList{
 		&batchv1.JobList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},

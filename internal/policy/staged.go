@@ -9,7 +9,7 @@ import (
 // does not say which kind that is. Names and patterns play no part.
 func CanReach(p *v1alpha1.QueuePolicy, want broker.Policy, q broker.Queue, c broker.Capabilities) bool {
 	j := judge{want: want, copies: copies(p.Spec.Replication), migrates: p.Spec.Replication.Mode == v1alpha1.ReplicationQuorum}
-	if !j.meant(q) || j.migrates && q.Type == broker.Classic {
+	if !j.meant(&q) || j.migrates && q.Type == broker.Classic {
 		return false
 	}
 	return takesPart(want, c, &q)

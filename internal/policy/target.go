@@ -125,3 +125,62 @@ func Owned(p *v1alpha1.QueuePolicy, key string) *v1alpha1.OwnedPolicy {
 	}
 	return nil
 }
+
+// ExternalPrefix begins the UID of a broker that Warren does not run.
+const ExternalPrefix = "external-"
+
+// Leave is a cluster that the policy is not for any more, and is still recorded in.
+type Leave struct {
+	Target
+	Owned v1alpha1.OwnedPolicy
+}
+
+// Leaving are the clusters that p has to leave. One that is gone, or that another object of the same name has taken the
+// place of, needs nothing. A WorkloadCluster whose namespace takes its leave back still has to be left.
+func Leaving(p *v1alpha1.QueuePolicy, clusters []*v1alpha1.WorkloadCluster) []Leave {
+	byUID := map[string]*v1alpha1.WorkloadCluster{}
+	for _, c := range clusters {
+		if c.DeletionTimestamp.IsZero() {
+			byUID[string(c.UID)] = c
+		}
+	}
+	all := !p.DeletionTimestamp.IsZero()
+	var out []Leave
+	for _, entry := range p.Status.Clusters {
+		if entry.Owned == nil {
+			continue
+		}
+		leave := Leave{Target: Target{Key: entry.Cluster}, Owned: *entry.Owned}
+		secret := strings.TrimPrefix(entry.Cluster, SecretKey(""))
+		external := strings.HasPrefix(entry.Owned.ClusterUID, ExternalPrefix)
+		if c := byUID[entry.Owned.ClusterUID]; c != nil {
+			leave.Cluster = c
+			if all || !IsFor(p, c) {
+				out = append(out, leave)
+			}
+			continue
+		}
+		still := p.Spec.ConnectionSecretRef != nil && p.Spec.ConnectionSecretRef.Name == secret
+		if external && (all || !still) {
+			leave.Secret = secret
+			out = append(out, leave)
+		}
+	}
+	return out
+}
+
+// Aims tells whether p wants a policy in the broker of a target of a QueuePolicy in namespace.
+func Aims(p *v1alpha1.QueuePolicy, t Target, namespace string) bool {
+	if t.Cluster != nil {
+		return IsFor(p, t.Cluster)
+	}
+	return p.Namespace == namespace && p.Spec.ConnectionSecretRef != nil && p.Spec.ConnectionSecretRef.Name == t.Secret
+}
+
+// ClaimAt is the claim of p in the broker with this UID, which is that of a target of a QueuePolicy in namespace.
+func ClaimAt(p *v1alpha1.QueuePolicy, t Target, namespace, uid string) (Claim, bool) {
+	claim := ClaimOf(p, uid)
+	wants := Aims(p, t, namespace) || t.Cluster == nil && claim.Owns && p.Spec.ConnectionSecretRef != nil
+	claim.Deleting = claim.Deleting || !wants
+	return claim, wants || claim.Owns
+}

@@ -13,6 +13,8 @@ type Vhost struct {
 	Capabilities broker.Capabilities
 	// RunningNodes is 0 when that is not known.
 	RunningNodes int
+	// Nodes that run, by name.
+	Nodes []string
 	// Alarms in words, as "memory alarm on rabbit@a"; AlarmsKnown is false when a node did not say.
 	Alarms      []string
 	AlarmsKnown bool
@@ -21,6 +23,8 @@ type Vhost struct {
 	// Queues of the vhost; their counts are nil unless Counted.
 	Queues  []broker.Queue
 	Counted bool
+	// Match says which of Queues a pattern matches, from what passes share; nil when they share nothing.
+	Match func(pattern string) *Matches
 	// Exchanges and Bindings are nil when nobody asked for them.
 	Exchanges []broker.Exchange
 	Bindings  []broker.Binding

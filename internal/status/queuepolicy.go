@@ -11,6 +11,7 @@ import (
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/policy"
+	"github.com/warren-mq/warren/internal/policy/rollout"
 )
 
 // Policy is what one pass saw and did for a QueuePolicy.
@@ -38,10 +39,16 @@ type PolicyOn struct {
 	Refused *Problem
 	// Standing among all that want this policy; the zero value when it was not judged.
 	Standing policy.Standing
-	// Actions that were decided, and Done whether all were carried out. Why says what is waited for when not.
-	Actions []policy.Action
-	Done    bool
-	Why     string
+	// Overlap with another policy of equal priority; nil for none.
+	Overlap *policy.Overlap
+	// Actions that were decided, Wrote whether any was carried out, and Done whether the broker has all as it should be. Why
+	// says what is waited for when not, with a reason for a condition.
+	Actions        []policy.Action
+	Wrote, Done    bool
+	Why, WhyReason string
+	// ReadAt is when the broker was asked for what was decided on, and LookAgain how soon to look again; 0 is at the next poll.
+	ReadAt    time.Time
+	LookAgain time.Duration
 	// Effect on the queues; nil when they were not read.
 	Effect *policy.Effect
 	// Warnings about what is accepted and still dangerous.
@@ -187,6 +194,8 @@ func inForceOfAll(clusters []PolicyOn) string {
 	for _, c := range clusters {
 		switch {
 		case c.Leaving:
+		case c.Effect == nil && c.Rollout != nil && c.Rollout.Total > 0:
+			inForce, matched, looked = inForce+int(c.Rollout.Done), matched+int(c.Rollout.Total), true
 		case c.Effect == nil:
 			known = false
 		case c.Effect.Matched == nil:
@@ -220,6 +229,8 @@ func conflict(c PolicyOn) verdict {
 	switch {
 	case c.Leaving:
 		return no(v1alpha1.ReasonNoConflict, "to be removed")
+	case c.Standing.Owner && c.Overlap != nil:
+		return yes(v1alpha1.ReasonEqualPriority, c.Overlap.Message())
 	case c.Standing.Owner:
 		return no(v1alpha1.ReasonNoConflict, "nobody else wants a policy of this name")
 	case c.Standing.Reason != "":
@@ -238,8 +249,10 @@ func inSync(c PolicyOn) verdict {
 		return no(c.Refused.Reason, "the broker does not have the policy as the spec says: "+c.Refused.Message)
 	case !c.Standing.Owner:
 		return no(v1alpha1.ReasonPending, "the broker's policy of this name is not managed by this object")
+	case c.Overlap != nil && c.Overlap.First:
+		return no(v1alpha1.ReasonEqualPriority, "not applied: "+c.Overlap.Message())
 	case !c.Done:
-		return no(v1alpha1.ReasonPending, c.Why)
+		return no(cmp.Or(c.WhyReason, v1alpha1.ReasonPending), c.Why)
 	}
 	return yes(v1alpha1.ReasonAsExpected, "the broker has the policy as it should be")
 }
@@ -251,7 +264,9 @@ func inForce(c PolicyOn) verdict {
 	case c.Unasked != nil:
 		return unknown(c.Unasked.Reason, c.Unasked.Message)
 	case c.Effect == nil:
-		return unknown(v1alpha1.ReasonPending, "the queues were not looked at")
+		return unknown(v1alpha1.ReasonPending, "the queues have not been looked at since")
+	case c.Effect.Matched != nil && *c.Effect.Matched == 0:
+		return yes(v1alpha1.ReasonMatchesNothing, "no queue matches the pattern yet")
 	case len(c.Effect.NotInForce) > 0:
 		return notInForce(c.Effect.NotInForce)
 	case c.Effect.Matched == nil:
@@ -289,16 +304,23 @@ func setDecision(s setter, p *v1alpha1.QueuePolicy, now time.Time) {
 		return
 	}
 	by, err := time.Parse(time.DateOnly, decision.By)
+	end := by.AddDate(0, 0, 1)
 	switch {
 	case err != nil:
 		s.set(v1alpha1.ConditionQuorumDecisionDue, unknown(v1alpha1.ReasonInvalidSpec, err.Error()))
-	case now.UTC().Before(by.AddDate(0, 0, 1)):
+	case now.UTC().Before(end.AddDate(0, 0, -decisionWarning)):
 		s.set(v1alpha1.ConditionQuorumDecisionDue, no(v1alpha1.ReasonDateInFuture, "mirrored queues are to become quorum queues by "+decision.By))
+	case now.UTC().Before(end):
+		s.set(v1alpha1.ConditionQuorumDecisionDue, no(v1alpha1.ReasonDueSoon, fmt.Sprintf(
+			"mirrored queues are to become quorum queues by %s (owner %q): that is less than %d days away", decision.By, decision.Owner, decisionWarning)))
 	default:
 		s.set(v1alpha1.ConditionQuorumDecisionDue, yes(v1alpha1.ReasonDatePassed, fmt.Sprintf(
 			"the queues were to become quorum queues by %s (owner %q) and are still mirrored", decision.By, decision.Owner)))
 	}
 }
+
+// decisionWarning is how many days before quorumDecision.by its approach is told.
+const decisionWarning = 30
 
 func queues(e policy.Effect) *v1alpha1.PolicyQueues {
 	out := &v1alpha1.PolicyQueues{InForce: int32(e.InForce)}
@@ -328,28 +350,9 @@ func rolloutOfAll(clusters []PolicyOn, p *v1alpha1.QueuePolicy) string {
 		return float64(r.Done) / float64(r.Total)
 	}
 	for _, c := range clusters {
-		if c.Rollout != nil && (slowest == nil || behind(c.Rollout) < behind(slowest)) {
+		if c.Rollout != nil && !c.Leaving && (slowest == nil || behind(c.Rollout) < behind(slowest)) {
 			slowest = c.Rollout
 		}
 	}
-	if slowest == nil {
-		return ""
-	}
-	var wave int32
-	if p.Spec.Rollout != nil {
-		wave = p.Spec.Rollout.Wave
-	}
-	switch slowest.Phase {
-	case v1alpha1.RolloutDone:
-		return "done"
-	case v1alpha1.RolloutWaiting:
-		return fmt.Sprintf("wave %d waits", wave)
-	case v1alpha1.RolloutBatches:
-		return fmt.Sprintf("wave %d, batch %d/%d", wave, slowest.Batch, slowest.Batches)
-	case v1alpha1.RolloutRollingBack:
-		return fmt.Sprintf("rolling back, batch %d/%d", slowest.Batch, slowest.Batches)
-	case v1alpha1.RolloutRolledBack:
-		return "rolled back"
-	}
-	return fmt.Sprintf("wave %d, %s", wave, strings.ToLower(string(slowest.Phase)))
+	return rollout.Words(p, slowest)
 }

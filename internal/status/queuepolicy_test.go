@@ -174,11 +174,13 @@ func TestTheQuorumDecisionIsDueTheDayAfter(t *testing.T) {
 		says      string
 	}{
 		{"long before", "2027-01-01T00:00:00Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, "by 2027-09-30"},
-		{"the last second of the day", "2027-09-30T23:59:59Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"the last second of the day", "2027-09-30T23:59:59Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDueSoon, "less than 30 days"},
+		{"31 days before", "2027-08-31T23:59:59Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"30 days before", "2027-09-01T00:00:00Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDueSoon, `owner "team-payments"`},
 		{"the first second of the next", "2027-10-01T00:00:00Z", by("2027-09-30", v1alpha1.HAThree), metav1.ConditionTrue, v1alpha1.ReasonDatePassed, `owner "team-payments"`},
-		{"the next day in the east is still the day", "2027-10-01T01:59:59+02:00", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"the next day in the east is still the day", "2027-10-01T01:59:59+02:00", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDueSoon, ""},
 		{"the day in the west is the next already", "2027-09-30T20:00:00-04:00", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionTrue, v1alpha1.ReasonDatePassed, ""},
-		{"a leap day", "2028-02-29T23:59:59Z", by("2028-02-29", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"a leap day", "2028-02-29T23:59:59Z", by("2028-02-29", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDueSoon, ""},
 		{"no day", "2027-09-30T00:00:00Z", by("2027-02-30", v1alpha1.HATwo), metav1.ConditionUnknown, v1alpha1.ReasonInvalidSpec, "2027-02-30"},
 		{"nothing to decide", "2027-10-01T00:00:00Z", func(*Policy) {}, "", "", ""},
 		{"decided: the queues are not mirrored any more", "2027-10-01T00:00:00Z", by("2027-09-30", v1alpha1.ReplicationQuorum), "", "", ""},
