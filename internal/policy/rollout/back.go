@@ -214,12 +214,12 @@ func (f *facts) protectBack(t temporary, queues []broker.Queue, before *broker.P
 	if len(limited) == 0 {
 		return nil
 	}
-	open := unprotected(limited)
+	open := f.unprotected(limited)
 	if len(open) > 0 && !refusesAtLimit(t.policy.Definition) {
 		p := t.policy
 		p.Definition = withOverflow(p.Definition)
 		first, _ := policy.BeforeLimits(p)
-		d := f.act([]policy.Action{{Verb: policy.PutPolicy, Policy: first, Why: "limits come back: overflow comes before them"}}, "overflow comes before the limits of before")
+		d := f.actAnew([]policy.Action{{Verb: policy.PutPolicy, Policy: first, Why: "limits come back: overflow comes before them"}}, "overflow comes before the limits of before")
 		return &d
 	}
 	return f.protect(open)

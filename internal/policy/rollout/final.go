@@ -9,9 +9,9 @@ import (
 	"github.com/warren-mq/warren/internal/policy"
 )
 
-// lastWrites are the writes that make the broker's policy, and operator policy, what is wanted. open are the queues on which
-// a limit among them would drop messages now.
-func (f *facts) lastWrites() (writes []policy.Action, open []string) {
+// lastWrites are the writes that make the broker's policy, and operator policy, what is wanted. bounded are the queues that
+// limits among them may reach.
+func (f *facts) lastWrites() (writes []policy.Action, bounded []broker.Queue) {
 	if f.idle() {
 		return nil, nil
 	}
@@ -34,9 +34,9 @@ func (f *facts) lastWrites() (writes []policy.Action, open []string) {
 		risky = risky || bounds && (refusesAtLimit(f.want.Definition) || refusesAtLimit(operator.Definition))
 	}
 	if risky {
-		open = unprotected(f.bounded())
+		bounded = f.bounded()
 	}
-	return writes, open
+	return writes, bounded
 }
 
 func (f *facts) put(verb policy.ActionVerb, want broker.Policy, have *broker.Policy) policy.Action {
@@ -83,23 +83,25 @@ func (f *facts) overflow() Decision {
 			return f.wait(gate.reason, gate.message, again)
 		}
 	}
-	writes, open := f.lastWrites()
+	writes, bounded := f.lastWrites()
 	if len(writes) == 0 {
 		return f.record(v1alpha1.RolloutFinal, 0, "the broker has the policy")
 	}
 	if first := f.firstWrites(); len(first) > 0 {
-		return f.act(first, "overflow is written, the limits follow")
+		return f.actAnew(first, "overflow is written, the limits follow")
 	}
-	if wait := f.protect(open); wait != nil {
+	if wait := f.protect(f.unprotected(bounded)); wait != nil {
 		return *wait
 	}
-	return f.record(v1alpha1.RolloutFinal, 0, "overflow is in force: the limits follow")
+	d := f.record(v1alpha1.RolloutFinal, 0, "overflow is in force: the limits follow")
+	d.State.ProtectedSince = f.state.ProtectedSince
+	return d
 }
 
 // finish writes the policy itself and waits until it is in force.
 func (f *facts) finish() Decision {
 	if repairs := f.repairs(); len(repairs) > 0 {
-		return f.act(repairs, "somebody changed a temporary policy")
+		return f.actAnew(repairs, "somebody changed a temporary policy")
 	}
 	if raised := f.raise(); raised != nil {
 		return *raised
@@ -109,9 +111,9 @@ func (f *facts) finish() Decision {
 			return f.wait(gate.reason, gate.message, again)
 		}
 	}
-	writes, open := f.lastWrites()
-	switch {
-	case len(open) > 0:
+	writes, bounded := f.lastWrites()
+	switch open := fresh(bounded); {
+	case len(open) > 0 && !f.protected(bounded):
 		return f.record(v1alpha1.RolloutOverflow, 0, "a limit is to follow: "+examples(open))
 	case len(writes) > 0:
 		return f.act(writes, "the policy itself is written")
@@ -189,8 +191,8 @@ func (f *facts) done() Decision {
 	if f.spec == nil {
 		return f.beginAtOnce()
 	}
-	writes, open := f.lastWrites()
-	switch {
+	writes, bounded := f.lastWrites()
+	switch open := fresh(bounded); {
 	case len(open) > 0:
 		return f.record(v1alpha1.RolloutOverflow, 0, "a limit is to follow: "+examples(open))
 	case len(writes) > 0:

@@ -37,7 +37,8 @@ func (f *facts) begin() Decision {
 
 // beginAtOnce is for a policy without stages: one write, or two when overflow has to come before a limit.
 func (f *facts) beginAtOnce() Decision {
-	writes, open := f.lastWrites()
+	writes, bounded := f.lastWrites()
+	open := fresh(bounded)
 	switch {
 	case len(f.temps) > 0:
 		f.state = f.beginning()
@@ -131,7 +132,7 @@ func (f *facts) batch() Decision {
 	number := int(f.state.Batch)
 	temps := f.ofBatch(number)
 	if repairs := f.repairs(); len(repairs) > 0 {
-		return f.act(repairs, "somebody changed a temporary policy")
+		return f.actAnew(repairs, "somebody changed a temporary policy")
 	}
 	if len(temps) == 0 {
 		return f.writeBatch(number)
@@ -187,13 +188,13 @@ func (f *facts) writeBatch(number int) Decision {
 	names := left[:min(size, len(left))]
 	content := f.want
 	first, limited := policy.BeforeLimits(f.want)
-	if limited && len(unprotected(f.live(names))) > 0 {
+	if limited && len(fresh(f.live(names))) > 0 {
 		if f.state.Phase != v1alpha1.RolloutOverflow {
 			return f.record(v1alpha1.RolloutOverflow, number, fmt.Sprintf("batch %d gets its overflow before its limits", number))
 		}
 		content = first
 	}
-	return f.act(f.temporaries(number, names, content, f.priority()), fmt.Sprintf("batch %d of %s is written", number, many(len(names), "queue")))
+	return f.actAnew(f.temporaries(number, names, content, f.priority()), fmt.Sprintf("batch %d of %s is written", number, many(len(names), "queue")))
 }
 
 // replicates tells whether the policy may make queues copy messages.
@@ -239,7 +240,7 @@ func (f *facts) raise() *Decision {
 			d = f.wait(gate.reason, gate.message, again)
 			return &d
 		}
-		if wait := f.protect(unprotected(queues)); wait != nil {
+		if wait := f.protect(f.unprotected(queues)); wait != nil {
 			return wait
 		}
 	}
@@ -271,7 +272,7 @@ func (f *facts) repairs() []policy.Action {
 		isFirst := limited && broker.EqualDefinitions(p.Definition, first.Definition)
 		if !broker.EqualDefinitions(p.Definition, f.want.Definition) && !isFirst {
 			p.Definition = f.want.Definition
-			if limited && len(unprotected(f.live(t.names))) > 0 {
+			if limited && len(fresh(f.live(t.names))) > 0 {
 				p.Definition = first.Definition
 			}
 		}

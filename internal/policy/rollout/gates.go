@@ -165,7 +165,7 @@ func (f *facts) inForce(want broker.Policy, queues []broker.Queue) fault {
 		v1alpha1.ReasonUnknown, v1alpha1.ReasonNotYetApplied, v1alpha1.ReasonMaskedByPriority, v1alpha1.ReasonBelowTargetSize, v1alpha1.ReasonSynchronising,
 	} {
 		for _, group := range effect.NotInForce {
-			if group.Reason != reason {
+			if group.Reason != reason || reason == v1alpha1.ReasonBelowTargetSize && f.staysSmall() {
 				continue
 			}
 			names := group.Queues
@@ -180,6 +180,12 @@ func (f *facts) inForce(want broker.Policy, queues []broker.Queue) fault {
 	return fault{}
 }
 
+// staysSmall tells whether neither the broker nor Warren can add members to quorum queues: rabbitmq-queues has to.
+func (f *facts) staysSmall() bool {
+	c := f.Vhost.Capabilities
+	return f.Object.Spec.Replication.Mode == v1alpha1.ReplicationQuorum && !c.MembershipReconciliation && !c.GrowsOnRequest
+}
+
 // trulyMasked tells a queue on which another policy stands above from one that still shows a policy that is gone.
 func (f *facts) trulyMasked(name string, want broker.Policy) bool {
 	q := f.queue(name)
@@ -187,11 +193,28 @@ func (f *facts) trulyMasked(name string, want broker.Policy) bool {
 }
 
 // unprotected are the queues among these that would drop messages at a limit that comes now: on a classic queue a limit is
-// obeyed before the overflow that comes with it.
-func unprotected(queues []broker.Queue) []string {
+// obeyed before the overflow that comes with it, and a process that has no time comes to both as one. So what is stored is no
+// proof: the process must say itself that it has the overflow. Who accepts losses need not wait for a broker that does not
+// collect statistics.
+func (f *facts) unprotected(queues []broker.Queue) []string {
 	var out []string
 	for _, q := range queues {
-		if (q.Type == broker.Classic || q.Type == "") && !refusesAtLimit(q.EffectiveDefinition) {
+		// What it says may be from before the last change: then it is not what is stored.
+		taken := refusesAtLimit(q.Taken) && broker.EqualDefinitions(q.Taken, q.EffectiveDefinition) || q.Taken == nil && f.Object.Spec.AcceptDataLoss
+		if (q.Type == broker.Classic || q.Type == "") && !(taken && refusesAtLimit(q.EffectiveDefinition)) {
+			out = append(out, q.Name)
+		}
+	}
+	return out
+}
+
+// fresh are the queues among these to which a limit would be new: what they do at it has to be in force first, and for a
+// while, also where it is shown already.
+func fresh(queues []broker.Queue) []string {
+	var out []string
+	for _, q := range queues {
+		_, limited := policy.BeforeLimits(broker.Policy{Definition: q.EffectiveDefinition})
+		if (q.Type == broker.Classic || q.Type == "") && !(limited && refusesAtLimit(q.EffectiveDefinition)) {
 			out = append(out, q.Name)
 		}
 	}
@@ -217,7 +240,7 @@ func (f *facts) settled() (done bool, next *v1alpha1.RolloutStatus) {
 // then wait is what to do.
 func (f *facts) protect(open []string) (wait *Decision) {
 	if len(open) > 0 {
-		d := f.wait(v1alpha1.ReasonOverflowFirst, fmt.Sprintf("the limit follows when %s refuse publishers at it: %s", many(len(open), "queue"), examples(open)), again)
+		d := f.wait(v1alpha1.ReasonOverflowFirst, fmt.Sprintf("the limit follows when the processes of %s say, in the broker's statistics, that they refuse publishers at it: %s", many(len(open), "queue"), examples(open)), again)
 		if d.State != nil {
 			d.State.ProtectedSince = nil
 		}
@@ -232,6 +255,21 @@ func (f *facts) protect(open []string) (wait *Decision) {
 	}
 	d := f.decide(Decision{State: next, Reason: v1alpha1.ReasonOverflowFirst, Message: "all queues refuse publishers at a limit; the limit follows in some seconds", LookAgain: again})
 	return &d
+}
+
+// protected tells whether the gate before a limit was open and still is.
+func (f *facts) protected(queues []broker.Queue) bool {
+	return f.state.ProtectedSince != nil && f.Now.Sub(f.state.ProtectedSince.Time) >= settle && len(f.unprotected(queues)) == 0
+}
+
+// actAnew is act for what comes before limits: how long queues have been protected is counted anew from it.
+func (f *facts) actAnew(actions []policy.Action, why string) Decision {
+	if f.state.ProtectedSince == nil {
+		return f.act(actions, why)
+	}
+	d := f.wait(v1alpha1.ReasonRollingOut, why, soon)
+	d.State.ProtectedSince = nil
+	return d
 }
 
 // well counts how long the gates have held; it gives nil when that is long enough.

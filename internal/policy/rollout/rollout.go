@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// settle is how long overflow must have been in force before a limit follows: the broker names the definition that it
-	// stored, and the queue's process may get to it some seconds later.
+	// settle is how long queues must have said that they refuse publishers before a limit follows: what they say of
+	// themselves is some seconds late, and may be what they said before somebody else's change.
 	settle = 5 * time.Second
 	// soon is when the next pass is after one that recorded or wrote something.
 	soon = time.Second
@@ -73,11 +73,44 @@ func NeedsCounts(p *v1alpha1.QueuePolicy, state *v1alpha1.RolloutStatus) bool {
 		(state == nil || state.Phase != v1alpha1.RolloutDone && state.Phase != v1alpha1.RolloutRolledBack)
 }
 
+// NeedsTaken tells whether Next needs what the queues' processes have taken of policies: limits are on their way.
+func NeedsTaken(want policy.Rendered, state *v1alpha1.RolloutStatus) bool {
+	if state == nil || !unfinished(state.Phase) || state.Phase == v1alpha1.RolloutWaiting {
+		return false
+	}
+	if state.Phase == v1alpha1.RolloutRollingBack {
+		return true // limits may come back
+	}
+	_, limited := policy.BeforeLimits(want.Policy)
+	if want.Operator != nil {
+		_, bounds := policy.BeforeLimits(broker.Policy{Definition: withOverflow(want.Operator.Definition)})
+		limited = limited || bounds
+	}
+	return limited
+}
+
 // Next decides.
 func Next(in Input) Decision {
 	f := look(in)
+	d := f.next()
+	if len(d.Actions) == 0 && !in.Object.Spec.Paused && sameStep(d.State, in.State) {
+		if d.Actions = f.grow(); len(d.Actions) > 0 {
+			d.LookAgain = again
+		}
+	}
+	return d
+}
+
+func sameStep(a, b *v1alpha1.RolloutStatus) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ID == b.ID && a.Phase == b.Phase && a.Batch == b.Batch
+}
+
+func (f *facts) next() Decision {
 	switch {
-	case in.Object.Spec.Paused:
+	case f.Object.Spec.Paused:
 		return f.paused()
 	case f.rollsBack():
 		return f.back()

@@ -223,6 +223,18 @@ var stories = []story{
 		end:   func(w *world) { w.every("orders", limit, "limits") },
 	},
 	{
+		name: "edit-in-the-overflow-step", version: "4.3.6", object: limited(staged(4, 4)), writes: 16,
+		before:      orders(broker.Classic, 9, 5000),
+		definitions: []map[string]any{none, refuse, limit, {"overflow": "reject-publish", "max-length": int64(200), "message-ttl": int64(86400000)}, {"overflow": "reject-publish", "message-ttl": int64(86400000)}},
+		events: func(w *world) {
+			w.once("edit", w.at(v1alpha1.RolloutOverflow, 1) && len(w.temporaries()) == 1, func() {
+				length := int64(200)
+				w.object.Spec.Limits.MaxLength, w.object.Spec.Limits.MessageTTL = &length, &metav1.Duration{Duration: 24 * time.Hour}
+			})
+		},
+		end: func(w *world) { w.every("orders", w.wanted().Definition, "limits") },
+	},
+	{
 		name: "odd-names", version: "4.3.6", object: limited(staged(4, 4)), writes: 30,
 		before: func(w *world) {
 			w.add(broker.Quorum, 10, `orders."quoted"`, `orders.'x'`, "orders.ünï→", "orders\nline", "orders", `orders\E|x`, `orders\E\E`, `orders\`, "orders("+strings.Repeat(`\E`, 100))
@@ -285,6 +297,28 @@ var stories = []story{
 			w.once("the earlier wave is done", w.phase() == v1alpha1.RolloutWaiting, func() { w.earlier = nil })
 		},
 		end: func(w *world) { w.every("orders", haTwo, "orders") },
+	},
+	{
+		name: "quorum-queues-grow", version: "4.3.6", writes: 9,
+		object: func() *v1alpha1.QueuePolicy {
+			p := queuePolicy("orders", "^orders", staged(4, 8))
+			p.Spec.Replication.Mode = v1alpha1.ReplicationQuorum
+			return p
+		},
+		before: func(w *world) {
+			w.add(broker.Quorum, 10, numbered("orders.", 9)...)
+			for _, name := range []string{"orders.01", "orders.02", "orders.08"} {
+				w.queues[name].members, w.queues[name].online = 1, 1
+			}
+		},
+		definitions: []map[string]any{none, {"queue-leader-locator": "balanced", "target-group-size": int64(3)}},
+		end: func(w *world) {
+			for name, q := range w.queues {
+				if q.members != 3 || q.online != 3 {
+					w.fault("queue %q has %d members", name, q.members)
+				}
+			}
+		},
 	},
 	{
 		name: "backlog-grows", version: "3.10.8", writes: 7, before: orders(broker.Classic, 25, 1000),

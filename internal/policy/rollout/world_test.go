@@ -30,6 +30,7 @@ type world struct {
 	policies map[string]broker.Policy
 	queues   map[string]*process
 	alarms   []string
+	deaf     bool // nobody knows of alarms
 	earlier  []string
 
 	object *v1alpha1.QueuePolicy
@@ -58,11 +59,12 @@ type process struct {
 	messages        int64
 	inForce         string
 	effective       map[string]any
-	obeyed          map[string]any
-	obeysAt         time.Time // zero: it does
+	obeyed, taken   map[string]any // taken is what it says that it obeys, some seconds late
+	obeysAt         time.Time      // zero: it does
 	mirrors, inSync int
 	syncedAt        time.Time
 	members, online int
+	joinedAt        time.Time // of the last member
 	exclusive       bool
 	silent          bool // the broker does not say what is in force
 	dropped         bool
@@ -92,7 +94,7 @@ func (w *world) add(kind broker.QueueType, messages int64, names ...string) {
 		q := &process{kind: kind, messages: messages, members: 3, online: 3}
 		w.queues[name], w.names = q, nil
 		w.show(name, q)
-		q.obeyed = q.effective
+		q.obeyed, q.taken = q.effective, q.effective
 		q.mirrors = w.mirrorsOf(q.effective)
 		q.inSync = q.mirrors
 	}
@@ -164,7 +166,10 @@ func (w *world) show(name string, q *process) {
 		q.inForce, q.effective = best.Name, best.Definition
 	}
 	if wasName != q.inForce || !broker.EqualDefinitions(was, q.effective) {
-		q.obeysAt = w.now.Add(w.later(4000) * time.Millisecond)
+		q.obeysAt = w.now.Add(w.later(20000) * time.Millisecond)
+		if w.phase() == v1alpha1.RolloutCleanup && was != nil && !broker.EqualDefinitions(q.effective, w.wanted().Definition) {
+			w.fault("queue %q went back to %v of %q", name, q.effective, q.inForce)
+		}
 		if len(w.allowed) > 0 && !slices.ContainsFunc(w.allowed, func(d map[string]any) bool { return broker.EqualDefinitions(d, q.effective) }) {
 			w.fault("queue %q has neither the old nor the new definition but %v of %q", name, q.effective, q.inForce)
 		}
@@ -194,6 +199,12 @@ func (w *world) tick(name string, q *process) {
 	if !q.obeysAt.IsZero() && !w.now.Before(q.obeysAt) {
 		q.obeysAt = time.Time{}
 		w.obey(name, q)
+	}
+	if w.now.Truncate(5*time.Second).Equal(w.now) || q.taken == nil {
+		q.taken = q.obeyed
+	}
+	if q.online < q.members && !w.now.Before(q.joinedAt) {
+		q.online = q.members
 	}
 	if q.inSync < q.mirrors && !w.now.Before(q.syncedAt) {
 		q.inSync = q.mirrors
@@ -227,7 +238,7 @@ func (w *world) fault(format string, args ...any) {
 func (w *world) check() {
 	syncing := 0
 	for _, q := range w.queues {
-		if q.inSync < max(q.mirrors, w.mirrorsOf(q.effective)) {
+		if q.online < q.members || q.inSync < max(q.mirrors, w.mirrorsOf(q.effective)) {
 			syncing++
 		}
 	}
@@ -248,7 +259,7 @@ func (w *world) clock() string {
 
 func (w *world) vhost() *policy.Vhost {
 	v := &policy.Vhost{
-		Name: "/", Capabilities: w.caps, RunningNodes: len(w.nodes), Alarms: w.alarms, AlarmsKnown: true, Counted: true, ReadAt: w.now,
+		Name: "/", Capabilities: w.caps, RunningNodes: len(w.nodes), Nodes: w.nodes, Alarms: w.alarms, AlarmsKnown: !w.deaf, Counted: true, ReadAt: w.now,
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.policies)) {
 		v.Policies = append(v.Policies, w.policies[name])
@@ -256,9 +267,9 @@ func (w *world) vhost() *policy.Vhost {
 	for _, name := range w.sorted() {
 		q := w.queues[name]
 		inForce, messages := q.inForce, q.messages
-		out := broker.Queue{VHost: "/", Name: name, Type: q.kind, Policy: &inForce, EffectiveDefinition: q.effective, Messages: &messages, Exclusive: q.exclusive, Node: "a"}
+		out := broker.Queue{VHost: "/", Name: name, Type: q.kind, Policy: &inForce, EffectiveDefinition: q.effective, Taken: q.taken, Messages: &messages, Exclusive: q.exclusive, Node: "a"}
 		if q.silent {
-			out.Policy, out.EffectiveDefinition = nil, nil
+			out.Policy, out.EffectiveDefinition, out.Taken = nil, nil, nil
 		}
 		switch q.kind {
 		case broker.Classic:
@@ -279,6 +290,11 @@ func (w *world) step() (crashed bool) {
 	}
 	in := Input{Object: w.object, Rendered: rendered, Vhost: w.vhost(), State: w.state.DeepCopy(), Earlier: slices.Clone(w.earlier), Now: w.now}
 	in.Settled = w.last.Written
+	if !NeedsTaken(rendered, w.state) {
+		for i := range in.Vhost.Queues {
+			in.Vhost.Queues[i].Taken = nil
+		}
+	}
 	d := Next(in)
 	if again := Next(in); w.twice && describe(again) != describe(d) {
 		w.t.Fatalf("two decisions on the same facts:\n%s\n%s", describe(d), describe(again))
@@ -325,6 +341,12 @@ func (w *world) carryOut(a policy.Action) {
 		w.store(a.Policy)
 	case policy.DeletePolicy:
 		w.remove(a.Policy.Name)
+	case policy.GrowQueue:
+		w.writes--
+		if q := w.queues[a.Queue.Name]; q.members < len(w.nodes) && w.nodes[q.members] == a.Node {
+			q.members++
+			q.joinedAt = w.now.Add(w.later(20000) * time.Millisecond)
+		}
 	default:
 		w.t.Fatalf("%s was not expected", a.Verb)
 	}
@@ -350,6 +372,10 @@ func describeActions(actions []policy.Action) string {
 		drift := ""
 		if a.Drift {
 			drift = " (drift)"
+		}
+		if a.Verb == policy.GrowQueue {
+			fmt.Fprintf(&out, "         grow %s onto %s: %s\n", a.Queue.Name, a.Node, a.Why)
+			continue
 		}
 		if a.Verb == policy.DeletePolicy {
 			fmt.Fprintf(&out, "         delete %s%s\n", a.Policy.Name, drift)
