@@ -143,6 +143,11 @@ bench-generator: ## Measure the load generator itself, on a null broker and a re
 	@$(LOCAL) images
 	@go run ./test/bench/generator --out $(OUT)/bench/bench-generator.json $(ARGS)
 
+.PHONY: bench-policy
+bench-policy: ## Measure the operator with 10,000 QueuePolicies on an API server, and with a real RabbitMQ (ARGS="--help")
+	@$(LOCAL) images
+	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets); go run ./test/bench/policy --out $(OUT)/bench/bench-policy.json $(ARGS)
+
 ##@ Demo
 
 .PHONY: demo
