@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/broker"
 	"github.com/warren-mq/warren/internal/policy"
@@ -317,5 +319,52 @@ func TestIDFollowsFromThePolicyAlone(t *testing.T) {
 		if ID(other) == ID(p) {
 			t.Errorf("another %s has the same ID", name)
 		}
+	}
+}
+
+// B6: queues that were declared while nodes were missing get members, a few at a time, and only those below the target.
+func TestSmallQuorumQueuesGetMembers(t *testing.T) {
+	for version, waits := range map[string]bool{"3.10.8": true, "3.12.0": false, "4.3.6": true} {
+		t.Run(version, func(t *testing.T) {
+			object := queuePolicy("orders", "^orders", nil)
+			object.Spec.Replication.Mode = v1alpha1.ReplicationQuorum
+			w := newWorld(t, version, object)
+			w.store(w.wanted())
+			w.add(broker.Quorum, 0, numbered("orders.", 9)...)
+			w.add(broker.Quorum, 0, "payments")
+			for name, q := range w.queues {
+				if name != "orders.09" {
+					q.members, q.online = 1, 1
+				}
+			}
+			w.queues["orders.01"].members = 2 // one is not online
+			w.queues["orders.01"].joinedAt = w.now.Add(24 * time.Hour)
+			grown := func() map[string]bool {
+				names := map[string]bool{}
+				for _, action := range w.last.Actions {
+					if action.Verb != policy.GrowQueue || names[action.Queue.Name] {
+						t.Errorf("not expected: %+v", action)
+					}
+					names[action.Queue.Name] = true
+				}
+				return names
+			}
+			w.step()
+			if got := grown(); waits != (len(got) == 0) || len(got) > mostGrown || got["orders.01"] || got["orders.09"] || got["payments"] {
+				t.Errorf("at once: %v", got)
+			}
+			object.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionInForce, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.now)}}
+			w.sleep(growPatience + time.Second)
+			w.deaf = true
+			w.step()
+			if got := grown(); len(got) > 0 {
+				t.Errorf("while nobody knows of alarms: %v", got)
+			}
+			w.deaf = false
+			w.step()
+			if got := grown(); (version != "3.10.8") != (len(got) > 0) {
+				t.Errorf("after two minutes: %v", got)
+			}
+		})
 	}
 }
