@@ -1,6 +1,9 @@
 package broker
 
-import "maps"
+import (
+	"maps"
+	"strings"
+)
 
 // smallest are the keys of which the lowest of policy, operator policy and queue argument counts.
 var smallest = map[string]bool{
@@ -44,16 +47,16 @@ var settledByArgument = map[string]bool{
 
 // WithArguments is what is in force on a queue of type t with these arguments, for the keys of limits and dead letters: of two
 // limits the lower; of two ways of dead-lettering the argument's; of two overflows the argument's on classic queues and
-// the definition's on quorum queues.
+// the definition's on quorum queues. It may be effective itself, and must not be changed.
 func WithArguments(t QueueType, arguments, effective map[string]any) map[string]any {
-	settled := maps.Clone(effective)
-	if settled == nil {
-		settled = map[string]any{}
-	}
-	for key := range settledByArgument {
-		argument, given := arguments["x-"+key]
-		if !given {
+	settled := effective
+	for name, argument := range arguments {
+		key, isArgument := strings.CutPrefix(name, "x-")
+		if !isArgument || !settledByArgument[key] {
 			continue
+		}
+		if settled = maps.Clone(settled); settled == nil {
+			settled = map[string]any{}
 		}
 		value, both := effective[key]
 		switch {
@@ -69,6 +72,13 @@ func WithArguments(t QueueType, arguments, effective map[string]any) map[string]
 
 // Overriding names the first key of definition, by name, that an argument of the queue overrides, and the argument.
 func Overriding(t QueueType, arguments, definition map[string]any) (key, argument string, overridden bool) {
+	relevant := false
+	for name := range arguments {
+		relevant = relevant || settledByArgument[strings.TrimPrefix(name, "x-")]
+	}
+	if !relevant {
+		return "", "", false
+	}
 	settled := WithArguments(t, arguments, definition)
 	for _, key := range sortedKeys(definition) {
 		if settledByArgument[key] && !equalValues(normalize(settled[key]), normalize(definition[key])) {

@@ -37,6 +37,7 @@ func TestArgumentsOfQueues(t *testing.T) {
 		key, argument         string // overridden, "" for none
 	}{
 		{"none", Classic, nil, m{"max-length": int64(5)}, m{"max-length": int64(5)}, "", ""},
+		{"nothing at all", Classic, m{"x-queue-type": "classic"}, nil, nil, "", ""},
 		{"an argument alone", Classic, m{"x-max-length": int64(5), "x-other": "y"}, nil, m{"max-length": int64(5)}, "", ""},
 		{"the lower limit is the argument's", Quorum, m{"x-max-length": int64(3)}, m{"max-length": int64(5)}, m{"max-length": int64(3)}, "max-length", "x-max-length"},
 		{"the lower limit is the policy's", Quorum, m{"x-max-length": int64(7)}, m{"max-length": int64(5)}, m{"max-length": int64(5)}, "", ""},

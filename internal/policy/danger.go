@@ -130,16 +130,18 @@ func assess(p *v1alpha1.QueuePolicy, want Rendered, v Vhost) *assessment {
 	mark(a.operator.Queues, func(t *touch) { t.operator, t.sure = true, true })
 	mark(a.policy.Unknown, func(t *touch) { t.policy = true })
 	mark(a.operator.Unknown, func(t *touch) { t.operator = true })
+	a.queues = make([]outlook, 0, len(order))
+	merged := map[[2]string]map[string]any{} // by the names of both
 	for _, q := range order {
 		t := touched[q]
-		policy, operator := inForceNow(q.Policy, v.Policies), inForceNow(q.OperatorPolicy, v.OperatorPolicies)
-		if t.policy {
-			policy = want.Policy.Definition
+		names := [2]string{nameOf(q.Policy, t.policy), nameOf(q.OperatorPolicy, t.operator)}
+		effective, known := merged[names]
+		if !known {
+			policy, operator := inForceNow(names[0], want.Policy.Definition, v.Policies), inForceNow(names[1], want.operator(), v.OperatorPolicies)
+			effective = broker.MergeOperator(policy, operator)
+			merged[names] = effective
 		}
-		if t.operator {
-			operator = want.Operator.Definition
-		}
-		o := outlook{queue: q, sure: t.sure, then: broker.WithArguments(q.Type, q.Arguments, broker.MergeOperator(policy, operator))}
+		o := outlook{queue: q, sure: t.sure, then: broker.WithArguments(q.Type, q.Arguments, effective)}
 		if q.EffectiveDefinition != nil {
 			o.now = broker.WithArguments(q.Type, q.Arguments, q.EffectiveDefinition)
 		}
@@ -148,11 +150,25 @@ func assess(p *v1alpha1.QueuePolicy, want Rendered, v Vhost) *assessment {
 	return a
 }
 
-func inForceNow(name *string, policies []broker.Policy) map[string]any {
-	if name == nil {
-		return nil
+// toBeSent stands for the name of the policy that is to be sent.
+const toBeSent = "\x00"
+
+// nameOf is the policy that will be in force; "" for none, and when the broker did not say.
+func nameOf(name *string, willBe bool) string {
+	switch {
+	case willBe:
+		return toBeSent
+	case name == nil:
+		return ""
 	}
-	if found := Find(policies, *name); found != nil {
+	return *name
+}
+
+func inForceNow(name string, want map[string]any, policies []broker.Policy) map[string]any {
+	if name == toBeSent {
+		return want
+	}
+	if found := Find(policies, name); found != nil {
 		return found.Definition
 	}
 	return nil
@@ -220,6 +236,16 @@ func changes(keys ...string) func(outlook) bool {
 func same(a, b map[string]any, key string) bool {
 	x, hasX := a[key]
 	y, hasY := b[key]
+	switch x := x.(type) {
+	case int64:
+		if y, ok := y.(int64); ok {
+			return x == y
+		}
+	case string:
+		if y, ok := y.(string); ok {
+			return x == y
+		}
+	}
 	return hasX == hasY && broker.EqualDefinitions(map[string]any{key: x}, map[string]any{key: y})
 }
 
@@ -470,7 +496,7 @@ func (a *assessment) inert() []string {
 			continue
 		}
 		keys[*name] = []string{}
-		for _, key := range slices.Sorted(maps.Keys(inForceNow(name, a.v.Policies))) {
+		for _, key := range slices.Sorted(maps.Keys(inForceNow(*name, nil, a.v.Policies))) {
 			if !a.v.Capabilities.KnowsPolicyKey(key) && slices.Contains(broker.AllPolicyKeys(), key) {
 				keys[*name] = append(keys[*name], key)
 			}

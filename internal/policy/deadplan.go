@@ -189,7 +189,11 @@ func brokerSaysNo(want broker.Policy, have []broker.Policy, queues []broker.Queu
 		return false
 	}
 	name := inForce(&queues[0])
-	return name != nil && *name != want.Name && !standsAbove(Find(have, *name), want)
+	if name == nil || *name == want.Name {
+		return false
+	}
+	other := Find(have, *name)
+	return other == nil || other.Priority <= want.Priority
 }
 
 // highest names the policy that would be in force on a queue that is to be made, as far as patterns can be evaluated.

@@ -23,24 +23,36 @@ func GrowQueues(p *v1alpha1.QueuePolicy, want Rendered, v Vhost, most int) []Act
 		}
 	}
 	var out []Action
-	for _, q := range v.Queues {
-		small := q.Type == broker.Quorum && q.Members != nil && len(q.Members) < wanted && len(q.Online) >= len(q.Members)
-		if !small || q.Policy == nil || *q.Policy != want.Policy.Name {
+	for i := range v.Queues {
+		q := &v.Queues[i]
+		if len(out) >= most || !mayGrow(q, want.Policy.Name, wanted) {
 			continue
 		}
-		node := ""
-		for _, candidate := range v.Nodes {
-			if !slices.Contains(q.Members, candidate) && (node == "" || load[candidate] < load[node]) {
-				node = candidate
-			}
-		}
-		if node == "" || len(out) == most {
+		node := leastLoaded(v.Nodes, q.Members, load)
+		if node == "" {
 			continue
 		}
 		load[node]++
-		out = append(out, Action{Verb: GrowQueue, Queue: q, Node: node, Why: fmt.Sprintf("the queue has %d of %d members", len(q.Members), wanted)})
+		out = append(out, Action{Verb: GrowQueue, Queue: *q, Node: node, Why: fmt.Sprintf("the queue has %d of %d members", len(q.Members), wanted)})
 	}
 	return out
+}
+
+func mayGrow(q *broker.Queue, policy string, wanted int) bool {
+	hasPolicy := q.Policy != nil && *q.Policy == policy
+	whole := len(q.Members) > 0 && len(q.Online) >= len(q.Members)
+	return q.Type == broker.Quorum && hasPolicy && whole && len(q.Members) < wanted
+}
+
+// leastLoaded is the node with the fewest members of queues that has none of this one; "" if there is none.
+func leastLoaded(nodes, members []string, load map[string]int) string {
+	best := ""
+	for _, node := range nodes {
+		if !slices.Contains(members, node) && (best == "" || load[node] < load[best]) {
+			best = node
+		}
+	}
+	return best
 }
 
 // mostGrown is how many quorum queues get a member in one pass.

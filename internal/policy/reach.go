@@ -12,7 +12,11 @@ type Reach struct {
 // ReachOf judges by pattern, kind, keys and priority. have are the policies of the same sort, policies or operator policies.
 func ReachOf(want broker.Policy, v Vhost, have []broker.Policy, inForce func(*broker.Queue) *string) Reach {
 	var out Reach
-	matcher := NewMatcher(want.Pattern)
+	var matched *Matches
+	priority := make(map[string]int, len(have))
+	for _, p := range have {
+		priority[p.Name] = p.Priority
+	}
 	for i := range v.Queues {
 		q := &v.Queues[i]
 		if !takesPart(want, v.Capabilities, q) {
@@ -23,9 +27,12 @@ func ReachOf(want broker.Policy, v Vhost, have []broker.Policy, inForce func(*br
 			out.Queues = append(out.Queues, q)
 			continue
 		}
-		matches, known := matcher.Match(q.Name)
+		if matched == nil {
+			matched = v.matches(want.Pattern)
+		}
+		matches, known := matched.At(i)
 		switch {
-		case known && !matches, name != nil && standsAbove(Find(have, *name), want):
+		case known && !matches, name != nil && standsAbove(priority, *name, want):
 		case known:
 			out.Queues = append(out.Queues, q)
 		default:
@@ -62,8 +69,9 @@ func takesPart(want broker.Policy, c broker.Capabilities, q *broker.Queue) bool 
 }
 
 // standsAbove tells whether the policy in force now stays so. Which of two of equal priority does, RabbitMQ does not say.
-func standsAbove(present *broker.Policy, want broker.Policy) bool {
-	return present != nil && present.Priority > want.Priority
+func standsAbove(priority map[string]int, name string, want broker.Policy) bool {
+	has, present := priority[name]
+	return present && has > want.Priority
 }
 
 func policyInForce(q *broker.Queue) *string   { return q.Policy }
