@@ -27,7 +27,7 @@ type options struct {
 	queues, queueVHosts, manyFor int
 	real                         int
 	version                      string
-	poll                         time.Duration
+	poll, patience               time.Duration
 }
 
 func main() {
@@ -41,6 +41,7 @@ func main() {
 	flag.IntVar(&o.real, "real-policies", 1000, "QueuePolicies on the real broker; 0 for none")
 	flag.StringVar(&o.version, "version", "4.3.6", "RabbitMQ of the real broker")
 	flag.DurationVar(&o.poll, "poll", 30*time.Second, "Warren's --poll-interval")
+	flag.DurationVar(&o.patience, "patience", 8*time.Minute, "how long one convergence may take")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

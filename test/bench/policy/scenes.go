@@ -21,7 +21,6 @@ import (
 )
 
 const (
-	patience   = 8 * time.Minute
 	mostMemory = 256 // MiB
 	secretName = "rabbit"
 )
@@ -88,7 +87,7 @@ func tenThousand(ctx context.Context, l *lab, r *report) error {
 	if err != nil {
 		return err
 	}
-	took, err := o.looked(ctx, l.policies, patience)
+	took, err := o.looked(ctx, l.policies, l.patience)
 	r.add("first convergence", took.Seconds(), "s", -1, what)
 	o.stop()
 	if err != nil {
@@ -99,7 +98,7 @@ func tenThousand(ctx context.Context, l *lab, r *report) error {
 		return err
 	}
 	defer o.stop()
-	if took, err = o.looked(ctx, l.policies, patience); err != nil {
+	if took, err = o.looked(ctx, l.policies, l.patience); err != nil {
 		return err
 	}
 	reads, single := bulkReads(server.Requests())
@@ -221,7 +220,7 @@ func manyQueues(ctx context.Context, l *lab, r *report) error {
 		return err
 	}
 	defer o.stop()
-	took, err := o.looked(ctx, l.manyFor, patience)
+	took, err := o.looked(ctx, l.manyFor, l.patience)
 	if err != nil {
 		return err
 	}
@@ -273,7 +272,7 @@ func realBroker(ctx context.Context, l *lab, r *report) error {
 		if err != nil {
 			return err
 		}
-		took, err := o.looked(ctx, l.real, patience)
+		took, err := o.looked(ctx, l.real, l.patience)
 		if err == nil {
 			var writes float64
 			writes, err = o.requests(ctx, http.MethodPut, http.MethodDelete, http.MethodPost)
