@@ -222,6 +222,9 @@ func (v *visit) decide(ctx context.Context) (decision rollout.Decision, before [
 		Object: v.object, Rendered: v.want, Vhost: v.seen, State: v.out.Rollout,
 		Settled: v.mine.Owns && settled, OwnsOperator: v.owned.Operator, Earlier: earlier, Now: v.r.Now(),
 	})
+	if warning := decision.Warning(); warning != "" {
+		v.out.Warnings = append(v.out.Warnings, warning)
+	}
 	has := v.want.In(v.seen)
 	dangers := policy.DangersOf(v.object, v.want, *v.seen)
 	v.out.Warnings = append(v.out.Warnings, dangers.Warnings...)

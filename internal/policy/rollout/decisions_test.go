@@ -57,6 +57,29 @@ func TestAPatternThatOnlyTheBrokerKnowsIsNotStaged(t *testing.T) {
 	}
 }
 
+func TestQueuesThatStayOutAreNamed(t *testing.T) {
+	w := newWorld(t, "3.10.8", mirrored(staged(10, 10))())
+	w.foreignPolicy(broker.Policy{Name: "high", Pattern: `^orders\.0[1-4]`, ApplyTo: "queues", Priority: 7, Definition: map[string]any{"expires": int64(86400000)}})
+	w.add(broker.Classic, 0, numbered("orders.", 12)...)
+	w.playUntil("the first batch", func() bool { return w.at(v1alpha1.RolloutBatches, 1) })
+	want := `a policy of the same or higher priority keeps the rollout from 4 queues: "orders.01", "orders.02", "orders.03" and 1 more`
+	if got := w.last.Warning(); got != want {
+		t.Errorf("the warning is %q", got)
+	}
+	w.playUntil("the end", func() bool { return w.phase() == v1alpha1.RolloutDone })
+	if got := w.last.Warning(); got != "" {
+		t.Errorf("a warning stays: %q", got)
+	}
+}
+
+func TestNextChangesNothingThatItIsGiven(t *testing.T) {
+	for _, s := range stories {
+		w := s.world(t)
+		w.watchInput = true
+		s.play(w)
+	}
+}
+
 func TestNoQueueNoBatch(t *testing.T) {
 	w := newWorld(t, "3.10.8", mirrored(staged(10, 10))())
 	w.playUntil("the end", func() bool { return w.phase() == v1alpha1.RolloutDone })

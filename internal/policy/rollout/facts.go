@@ -33,7 +33,7 @@ type facts struct {
 }
 
 func look(in Input) *facts {
-	f := &facts{Input: in, spec: in.Object.Spec.Rollout, state: in.State, want: in.Rendered.Policy}
+	f := &facts{Input: in, spec: in.Object.Spec.Rollout, state: in.State.DeepCopy(), want: in.Rendered.Policy}
 	f.id = ID(f.want)
 	f.stored = policy.Find(in.Vhost.Policies, f.want.Name)
 	f.operator = policy.Find(in.Vhost.OperatorPolicies, f.want.Name)

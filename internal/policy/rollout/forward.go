@@ -94,8 +94,7 @@ func (f *facts) cannotStage() *Decision {
 func (f *facts) waiting() Decision {
 	if len(f.Earlier) > 0 {
 		f.state.Phase = v1alpha1.RolloutWaiting
-		slices.Sort(f.Earlier)
-		return f.wait(v1alpha1.ReasonWaitingForWave, "policies of earlier waves are not done: "+strings.Join(f.Earlier, ", "), waveInterval)
+		return f.wait(v1alpha1.ReasonWaitingForWave, "policies of earlier waves are not done: "+strings.Join(slices.Sorted(slices.Values(f.Earlier)), ", "), waveInterval)
 	}
 	if refused := f.cannotStage(); refused != nil {
 		return *refused

@@ -205,6 +205,14 @@ func (f *facts) paused() Decision {
 	return d
 }
 
+// Warning says which queues stay out of a rollout that is on its way; "" for none.
+func (d Decision) Warning() string {
+	if len(d.LeftOut) == 0 || d.State == nil || !unfinished(d.State.Phase) {
+		return ""
+	}
+	return "a policy of the same or higher priority keeps the rollout from " + many(len(d.LeftOut), "queue") + ": " + examples(d.LeftOut)
+}
+
 func stamp(t time.Time) *metav1.Time {
 	out := metav1.NewTime(t.Truncate(time.Second))
 	return &out
