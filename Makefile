@@ -158,6 +158,11 @@ bench-generator: ## Measure the load generator itself, on a null broker and a re
 bench-kind: ## Run all scenarios by the Kind Benchmark, and measure schedulers, mirrors and prefetch, on a Kubernetes (ARGS="--help")
 	@go run ./test/bench/kind $(ARGS)
 
+.PHONY: bench-policy
+bench-policy: ## Measure the operator with 10,000 QueuePolicies on an API server, and with a real RabbitMQ (ARGS="--help")
+	@$(LOCAL) images
+	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets); go run ./test/bench/policy --out $(OUT)/bench/bench-policy.json $(ARGS)
+
 ##@ Demo
 
 .PHONY: demo

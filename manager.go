@@ -102,7 +102,7 @@ func runManager(ctx context.Context, f managerFlags) error {
 		OnRequest:   func(method, _ string) { brokerRequests.WithLabelValues(method).Inc() },
 	})
 	options := controllers.Options{
-		Reader:        observe.Reader{Cached: manager.GetClient(), Direct: manager.GetAPIReader(), Connector: connector},
+		Reader:        observe.Reader{Cached: manager.GetClient(), Direct: manager.GetAPIReader(), Connector: connector, Snapshots: observe.NewSnapshots(time.Now, f.poll)},
 		Writer:        apply.Writer{Client: manager.GetClient()},
 		Connector:     connector,
 		Events:        manager.GetEventRecorder("warren"),
@@ -114,7 +114,11 @@ func runManager(ctx context.Context, f managerFlags) error {
 	if err := (&controllers.WorkloadClusterReconciler{Options: options}).SetupWithManager(manager); err != nil {
 		return fmt.Errorf("controller of WorkloadClusters: %w", err)
 	}
-	if err := (&controllers.QueuePolicyReconciler{Options: options}).SetupWithManager(manager); err != nil {
+	sums, err := controllers.NewPolicyMetrics(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	if err := (&controllers.QueuePolicyReconciler{Options: options, Metrics: sums}).SetupWithManager(manager); err != nil {
 		return fmt.Errorf("controller of QueuePolicies: %w", err)
 	}
 	gauges, err := controllers.NewBenchmarkMetrics(metrics.Registry)
@@ -133,6 +137,9 @@ func newManager(f managerFlags) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The usual 20 requests a second would make thousands of new QueuePolicies take half an hour. The API server has limits of
+	// its own (priority and fairness).
+	config.QPS, config.Burst = 200, 400
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {

@@ -3,11 +3,16 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,144 +28,191 @@ import (
 	"github.com/warren-mq/warren/internal/status"
 )
 
-// QueuePolicyReconciler keeps the broker's policies as the QueuePolicies say.
-type QueuePolicyReconciler struct{ Options }
+// QueuePolicyReconciler keeps the brokers' policies as the QueuePolicies say.
+type QueuePolicyReconciler struct {
+	Options
+	// Metrics may be nil.
+	Metrics *PolicyMetrics
+
+	memory policyMemory
+}
 
 // +kubebuilder:rbac:groups=rabbitmq.warren.dev,resources=queuepolicies,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=rabbitmq.warren.dev,resources=queuepolicies/status,verbs=patch
 
-// Reconcile does one pass over one policy.
+// Reconcile does one pass over one policy: over each cluster that it is for or has to leave, and one status write.
 func (r *QueuePolicyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var object v1alpha1.QueuePolicy
 	if err := r.Reader.Cached.Get(ctx, request.NamespacedName, &object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	cluster, err := r.cluster(ctx, &object)
+	clusters, err := r.Reader.Clusters(ctx, &object)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if !object.DeletionTimestamp.IsZero() {
-		return r.finalize(ctx, &object, cluster)
+		return r.finalize(ctx, &object, clusters)
 	}
 	if err := r.Writer.AddFinalizer(ctx, &object, v1alpha1.FinalizerQueuePolicy); err != nil {
 		return afterWrite(err)
 	}
-	outcome := status.Policy{Object: &object, Owned: object.Status.Owned}
-	if cluster == nil {
-		outcome.Unasked = &status.Problem{Reason: v1alpha1.ReasonClusterNotFound, Message: "WorkloadCluster " + object.Spec.ClusterRef.Name + " does not exist in this namespace, or is being deleted"}
-		return r.report(ctx, &object, outcome)
+	outcome := status.Policy{Object: &object}
+	targets, refusal := policy.Targets(&object, clusters)
+	if refusal != nil {
+		outcome.Problem = &status.Problem{Reason: refusal.Reason, Message: refusal.Message}
 	}
-	if err := r.pass(ctx, &object, cluster, &outcome); err != nil {
-		outcome.Unasked = problemOf(err, &object)
+	left, err := r.leaveAll(ctx, &object, clusters)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
+	for _, target := range targets {
+		if _, leaving := left[target.Key]; !leaving {
+			outcome.Clusters = append(outcome.Clusters, r.visit(ctx, &object, target))
+		}
+	}
+	for _, target := range outcome.Clusters {
+		left[target.Cluster] = target
+	}
+	outcome.Clusters = byKey(left)
 	return r.report(ctx, &object, outcome)
 }
 
-// cluster is the WorkloadCluster that the policy names, or nil if there is none that lives.
-func (r *QueuePolicyReconciler) cluster(ctx context.Context, p *v1alpha1.QueuePolicy) (*v1alpha1.WorkloadCluster, error) {
-	var cluster v1alpha1.WorkloadCluster
-	err := r.Reader.Cached.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Spec.ClusterRef.Name}, &cluster)
+func byKey(clusters map[string]status.PolicyOn) []status.PolicyOn {
+	return slices.SortedFunc(maps.Values(clusters), func(a, b status.PolicyOn) int { return strings.Compare(a.Cluster, b.Cluster) })
+}
+
+// act carries out one action, and says so.
+func (r *QueuePolicyReconciler) act(ctx context.Context, api broker.Client, p *v1alpha1.QueuePolicy, action policy.Action) error {
+	if err := send(ctx, api, action); err != nil {
+		return err
+	}
+	r.tell(p, action)
+	return nil
+}
+
+func send(ctx context.Context, api broker.Client, a policy.Action) error {
+	switch a.Verb {
+	case policy.PutPolicy:
+		return api.PutPolicy(ctx, a.Policy)
+	case policy.DeletePolicy:
+		return unlessGone(api.DeletePolicy(ctx, a.Policy.VHost, a.Policy.Name))
+	case policy.PutOperatorPolicy:
+		return api.PutOperatorPolicy(ctx, a.Policy)
+	case policy.DeleteOperatorPolicy:
+		return unlessGone(api.DeleteOperatorPolicy(ctx, a.Policy.VHost, a.Policy.Name))
+	case policy.DeclareExchange:
+		return api.PutExchange(ctx, a.Exchange)
+	case policy.DeclareQueue:
+		return api.PutQueue(ctx, a.Queue)
+	case policy.Bind:
+		return api.PutBinding(ctx, a.Binding)
+	case policy.GrowQueue:
+		return api.GrowQueue(ctx, a.Queue.VHost, a.Queue.Name, a.Node)
+	case policy.DeleteQueue:
+		return unlessUsed(api.DeleteEmptyQueue(ctx, a.Queue.VHost, a.Queue.Name))
+	case policy.DeleteExchange:
+		return unlessUsed(api.DeleteUnusedExchange(ctx, a.Exchange.VHost, a.Exchange.Name))
+	}
+	return fmt.Errorf("nobody knows how to carry out %q", a.Verb)
+}
+
+func unlessGone(err error) error {
+	if broker.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// unlessUsed: what got a message or a user since it was looked at stays.
+func unlessUsed(err error) error {
+	if broker.IsInvalid(err) {
+		return nil
+	}
+	return unlessGone(err)
+}
+
+// tell says in an event what was done in a broker, at once: a status write that fails later must not swallow it.
+func (r *QueuePolicyReconciler) tell(p *v1alpha1.QueuePolicy, action policy.Action) {
+	reason, kind := "PolicyWritten", corev1.EventTypeNormal
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case !cluster.DeletionTimestamp.IsZero():
-		return nil, nil
+	case action.Drift:
+		reason, kind = "DriftCorrected", corev1.EventTypeWarning
+	case action.Verb == policy.DeletePolicy || action.Verb == policy.DeleteOperatorPolicy:
+		reason = policy.EventRemoved
+	case action.Verb == policy.GrowQueue:
+		reason = "QueueGrown"
+	case action.Verb != policy.PutPolicy && action.Verb != policy.PutOperatorPolicy:
+		reason = "DeadLetters" + map[bool]string{true: "Removed", false: "Prepared"}[action.Verb == policy.DeleteQueue || action.Verb == policy.DeleteExchange]
 	}
-	return &cluster, nil
+	// The action tells a policy that was gone from one that was edited: events that agree in reason and action are
+	// counted as one, and only the first note is kept.
+	verb := string(action.Verb)
+	switch {
+	case action.Verb == policy.PutPolicy && action.Absent:
+		verb = "CreatePolicy"
+	case action.Verb == policy.PutPolicy:
+		verb = "UpdatePolicy"
+	}
+	r.Events.Eventf(p, nil, kind, reason, verb, "%s", note(subject(action)+": "+action.Why))
 }
 
-// pass looks at the broker, decides, and carries the decision out if the status already records that the policy is
-// ours: a crash after the record repeats the write, a crash before it has written nothing.
-func (r *QueuePolicyReconciler) pass(ctx context.Context, p *v1alpha1.QueuePolicy, cluster *v1alpha1.WorkloadCluster, outcome *status.Policy) error {
-	api, err := r.Reader.Connect(ctx, cluster)
-	if err != nil {
-		return err
+// subject names what an action is about.
+func subject(a policy.Action) string {
+	what, name, vhost := "policy", a.Policy.Name, a.Policy.VHost
+	switch a.Verb {
+	case policy.PutOperatorPolicy, policy.DeleteOperatorPolicy:
+		what = "operator policy"
+	case policy.DeclareExchange, policy.DeleteExchange:
+		what, name, vhost = "exchange", a.Exchange.Name, a.Exchange.VHost
+	case policy.DeclareQueue, policy.DeleteQueue:
+		what, name, vhost = "queue", a.Queue.Name, a.Queue.VHost
+	case policy.GrowQueue:
+		what, name, vhost = "member on "+a.Node+" of queue", a.Queue.Name, a.Queue.VHost
+	case policy.Bind:
+		what, name, vhost = "binding of exchange "+a.Binding.Source+" to", a.Binding.Destination, a.Binding.VHost
 	}
-	seen, err := r.Reader.Vhost(ctx, api, p.Spec.VHost)
-	if err != nil {
-		return err
-	}
-	rivals, err := r.Reader.Rivals(ctx, p, string(cluster.UID))
-	if err != nil {
-		return err
-	}
-	mine := policy.ClaimOf(p, string(cluster.UID))
-	have := policy.Find(seen.Policies, p.BrokerPolicyName())
-	want, err := policy.Render(p, seen.Capabilities)
-	if err != nil {
-		outcome.Refused = problemOf(err, p)
-		return nil
-	}
-	outcome.Standing = policy.Judge(mine, rivals, have, p.Spec.Adopt || policy.Same(want, have))
-	if !outcome.Standing.Owner {
-		outcome.Owned = nil
-		return nil
-	}
-	outcome.Owned = &v1alpha1.OwnedPolicy{ClusterUID: string(cluster.UID), VHost: p.Spec.VHost, Name: p.BrokerPolicyName()}
-	settled := status.IsTrue(p.Status.Conditions, v1alpha1.ConditionInSync, p.Generation)
-	outcome.Change = policy.Plan(&want, have, true, mine.Owns && settled)
-	if !mine.Owns {
-		outcome.Change.Why = "about to be written: ownership is recorded first"
-		return nil
-	}
-	if err := r.carryOut(ctx, api, outcome); err != nil || outcome.Refused != nil {
-		return err
-	}
-	queues, err := api.Queues(ctx, p.Spec.VHost, broker.WithoutCounts)
-	if err != nil {
-		return err
-	}
-	effect := policy.EffectOf(p, want, seen.Policies, queues, seen.Capabilities, seen.RunningNodes)
-	outcome.Effect = &effect
-	return nil
+	return fmt.Sprintf("%s %q in vhost %q", what, name, vhost)
 }
 
-func (r *QueuePolicyReconciler) carryOut(ctx context.Context, api broker.PolicyStore, outcome *status.Policy) error {
-	if outcome.Change.Verb == policy.Put {
-		err := api.PutPolicy(ctx, outcome.Change.Policy)
-		if broker.IsInvalid(err) {
-			outcome.Refused = problemOf(err, outcome.Object)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	outcome.Done = true
-	return nil
-}
-
-// report writes the status, says in events what happened, and comes back: soon after the ownership was recorded,
-// soon while queues are catching up, and else at the next poll.
+// report writes the status, says in events what happened, and comes back: soon after something was recorded or written,
+// soon while queues are catching up, and else when what the broker said is a poll old.
 func (r *QueuePolicyReconciler) report(ctx context.Context, p *v1alpha1.QueuePolicy, outcome status.Policy) (ctrl.Result, error) {
+	wrote := slices.ContainsFunc(outcome.Clusters, func(c status.PolicyOn) bool { return c.Wrote && c.Done })
+	if wrote && !r.memory.writes(p, true) {
+		// What was written is looked at in a moment, and told then: one status write less for each. Not again and again.
+		return ctrl.Result{RequeueAfter: jitter(settleInterval)}, nil
+	}
+	if !wrote {
+		r.memory.writes(p, false)
+	}
 	before := p.Status.Conditions
 	next := status.ForPolicy(outcome, r.Now())
 	written, err := r.Writer.PolicyStatus(ctx, p, next)
 	if err != nil {
 		return afterWrite(err)
 	}
-	if outcome.Done && outcome.Change.Verb == policy.Put {
-		reason, kind := "PolicyWritten", corev1.EventTypeNormal
-		if outcome.Change.Drift {
-			reason, kind = "DriftCorrected", corev1.EventTypeWarning
-		}
-		// The action tells a policy that was gone from one that was edited: events that agree in reason and action are
-		// counted as one, and only the first note is kept.
-		r.Events.Eventf(p, nil, kind, reason, actionOf(outcome.Change), "%s", note(about(p, outcome.Change.Why)))
-	}
 	if written {
 		announce(r.Events, p, before, next.Conditions)
+		r.announceDecision(p, before, next.Conditions)
 	}
-	return ctrl.Result{RequeueAfter: r.comeBack(outcome, next)}, nil
+	r.Metrics.show(p, outcome, next)
+	soonest := refusedPolls * r.PollInterval
+	if outcome.Problem != nil {
+		soonest = r.PollInterval
+	}
+	for _, c := range outcome.Clusters {
+		soonest = min(soonest, r.comeBack(c))
+	}
+	return ctrl.Result{RequeueAfter: later(soonest)}, nil
 }
 
-func actionOf(change policy.Change) string {
-	if change.Absent {
-		return "CreatePolicy"
+// announceDecision says in an event that the day of quorumDecision comes near or has passed.
+func (r *QueuePolicyReconciler) announceDecision(p *v1alpha1.QueuePolicy, before, after []metav1.Condition) {
+	was, is := meta.FindStatusCondition(before, v1alpha1.ConditionQuorumDecisionDue), meta.FindStatusCondition(after, v1alpha1.ConditionQuorumDecisionDue)
+	if is == nil || is.Reason == v1alpha1.ReasonDateInFuture || was != nil && was.Reason == is.Reason {
+		return
 	}
-	return "UpdatePolicy"
+	r.Events.Eventf(p, nil, corev1.EventTypeWarning, "QuorumDecision"+is.Reason, "Observe", "%s", note(is.Message))
 }
 
 const (
@@ -170,19 +222,31 @@ const (
 	refusedPolls = 10
 )
 
-func (r *QueuePolicyReconciler) comeBack(outcome status.Policy, next v1alpha1.QueuePolicyStatus) time.Duration {
+func (r *QueuePolicyReconciler) comeBack(c status.PolicyOn) time.Duration {
+	soon := min(r.PollInterval, catchUpInterval)
 	switch {
-	case outcome.Refused != nil:
-		return jitter(refusedPolls * r.PollInterval)
-	case outcome.Standing.Owner && outcome.Unasked == nil && !outcome.Done:
-		return jitter(cacheDelay) // the record is written; once the informer has it, the policy
-	case outcome.Unasked != nil && outcome.Unasked.Reason != v1alpha1.ReasonVHostNotFound:
-		return jitter(r.PollInterval) // the cluster's own passes look more often, and wake its policies when it is ready
-	case meta.IsStatusConditionTrue(next.Conditions, v1alpha1.ConditionReady):
-		return jitter(r.PollInterval)
+	case c.Refused != nil && c.Refused.Reason == v1alpha1.ReasonRefusedByServer:
+		return refusedPolls * r.PollInterval
+	case c.Refused != nil:
+		return r.PollInterval
+	case c.Unasked != nil && c.Unasked.Reason != v1alpha1.ReasonVHostNotFound:
+		return r.PollInterval // the cluster's own passes look more often, and wake its policies when it is ready
+	case c.Unasked != nil || c.Leaving:
+		return soon
+	case c.LookAgain > 0:
+		return c.LookAgain
+	case c.Wrote:
+		return settleInterval
+	case !c.Done && !c.Standing.Owner:
+		return soon
+	case c.Effect != nil && !c.Effect.All() && c.Effect.Matched != nil:
+		return soon
 	}
-	return jitter(min(r.PollInterval, catchUpInterval))
+	return max(c.ReadAt.Add(r.PollInterval).Sub(r.Now()), r.PollInterval/10)
 }
+
+// later adds up to a tenth, so that passes spread, and none comes before what it shares is old enough to be read anew.
+func later(d time.Duration) time.Duration { return d + rand.N(d/10+1) }
 
 // problemOf says what an error means for the policy.
 func problemOf(err error, p *v1alpha1.QueuePolicy) *status.Problem {
@@ -206,16 +270,18 @@ func problemOf(err error, p *v1alpha1.QueuePolicy) *status.Problem {
 
 // SetupWithManager registers the reconciler.
 func (r *QueuePolicyReconciler) SetupWithManager(manager ctrl.Manager) error {
-	err := manager.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.QueuePolicy{}, observe.IndexPolicyCluster,
-		func(o client.Object) []string { return []string{o.(*v1alpha1.QueuePolicy).Spec.ClusterRef.Name} })
-	if err != nil {
-		return err
+	for name, values := range observe.PolicyIndexes {
+		err := manager.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.QueuePolicy{}, name,
+			func(o client.Object) []string { return values(o.(*v1alpha1.QueuePolicy)) })
+		if err != nil {
+			return err
+		}
 	}
 	specOrAnnotations := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	return ctrl.NewControllerManagedBy(manager).
 		For(&v1alpha1.QueuePolicy{}, builder.WithPredicates(specOrAnnotations)).
 		Watches(&v1alpha1.QueuePolicy{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf), builder.WithPredicates(ownershipMoved)).
-		Watches(&v1alpha1.WorkloadCluster{}, handler.EnqueueRequestsFromMapFunc(r.policiesOf), builder.WithPredicates(readinessMoved)).
+		Watches(&v1alpha1.WorkloadCluster{}, handler.EnqueueRequestsFromMapFunc(r.policiesOf), builder.WithPredicates(predicate.Or(readinessMoved, grantsMoved))).
 		WithOptions(r.controllerOptions()).
 		Complete(r)
 }
@@ -226,8 +292,19 @@ var ownershipMoved = predicate.Funcs{
 	DeleteFunc: func(event.DeleteEvent) bool { return true },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*v1alpha1.QueuePolicy), e.ObjectNew.(*v1alpha1.QueuePolicy)
-		return was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || (was.Status.Owned == nil) != (is.Status.Owned == nil)
+		return was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || owns(was) != owns(is)
 	},
+}
+
+// owns counts the clusters in which a policy is recorded as ours.
+func owns(p *v1alpha1.QueuePolicy) int {
+	n := 0
+	for _, c := range p.Status.Clusters {
+		if c.Owned != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // readinessMoved lets through clusters that appear, vanish, or change their readiness.
@@ -241,6 +318,16 @@ var readinessMoved = predicate.Funcs{
 	},
 }
 
+// grantsMoved lets through clusters that other QueuePolicies may be for now.
+var grantsMoved = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*v1alpha1.WorkloadCluster), e.ObjectNew.(*v1alpha1.WorkloadCluster)
+		return !maps.Equal(was.Labels, is.Labels) || !slices.Equal(was.Spec.PolicyNamespaces, is.Spec.PolicyNamespaces)
+	},
+}
+
 func (r *QueuePolicyReconciler) rivalsOf(ctx context.Context, object client.Object) []reconcile.Request {
 	siblings, err := r.Reader.Siblings(ctx, object.(*v1alpha1.QueuePolicy))
 	if err != nil {
@@ -251,19 +338,18 @@ func (r *QueuePolicyReconciler) rivalsOf(ctx context.Context, object client.Obje
 }
 
 func (r *QueuePolicyReconciler) policiesOf(ctx context.Context, cluster client.Object) []reconcile.Request {
-	var list v1alpha1.QueuePolicyList
-	err := r.Reader.Cached.List(ctx, &list, client.InNamespace(cluster.GetNamespace()), client.MatchingFields{observe.IndexPolicyCluster: cluster.GetName()})
+	list, err := r.Reader.PoliciesOf(ctx, cluster.(*v1alpha1.WorkloadCluster))
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "QueuePolicies are not told of their cluster's change; they learn of it at their next poll")
 		return nil
 	}
-	return requests(list.Items)
+	return requests(list)
 }
 
-func requests(policies []v1alpha1.QueuePolicy) []reconcile.Request {
+func requests(policies []*v1alpha1.QueuePolicy) []reconcile.Request {
 	var out []reconcile.Request
 	for i := range policies {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&policies[i])})
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(policies[i])})
 	}
 	return out
 }

@@ -3,86 +3,144 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
-	"github.com/warren-mq/warren/internal/broker"
+	"github.com/warren-mq/warren/internal/observe"
 	"github.com/warren-mq/warren/internal/policy"
+	"github.com/warren-mq/warren/internal/policy/rollout"
 	"github.com/warren-mq/warren/internal/status"
 )
 
-// finalize removes the broker's policy if this object owns it, and lets the object go. It never waits for a cluster
-// that is gone, and not for ever for one that does not answer.
-func (r *QueuePolicyReconciler) finalize(ctx context.Context, p *v1alpha1.QueuePolicy, cluster *v1alpha1.WorkloadCluster) (ctrl.Result, error) {
-	decision, err := r.departure(ctx, p, cluster)
+// finalize removes what this object owns from every broker, and lets the object go. It never waits for a cluster that is
+// gone, and not for ever for one that does not answer.
+func (r *QueuePolicyReconciler) finalize(ctx context.Context, p *v1alpha1.QueuePolicy, clusters []*v1alpha1.WorkloadCluster) (ctrl.Result, error) {
+	left, err := r.leaveAll(ctx, p, clusters)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	var failure error
-	if decision.Verb == policy.RemovePolicy {
-		failure = r.remove(ctx, p, cluster)
-		decision = policy.AfterRemoval(decision, failure)
-	}
-	if decision.Verb == policy.Wait {
-		return r.blocked(ctx, p, decision.Why)
+	if len(left) > 0 {
+		return r.blocked(ctx, p, left)
 	}
 	if err := r.Writer.RemoveFinalizer(ctx, p, v1alpha1.FinalizerQueuePolicy); err != nil {
 		return afterWrite(err)
 	}
-	r.Events.Eventf(p, nil, eventTypeOf(decision), decision.Event, "DeletePolicy", "%s", note(about(p, decision.Why)))
+	r.memory.left(p, "")
+	r.Metrics.forget(p.Namespace, p.Name)
 	return ctrl.Result{}, nil
 }
 
-func (r *QueuePolicyReconciler) departure(ctx context.Context, p *v1alpha1.QueuePolicy, cluster *v1alpha1.WorkloadCluster) (policy.Departure, error) {
-	if cluster == nil {
-		return policy.Depart(p, "", nil, r.Now()), nil
+// leaveAll leaves every cluster that p is not for any more, and answers by key those in which something of it still is.
+func (r *QueuePolicyReconciler) leaveAll(ctx context.Context, p *v1alpha1.QueuePolicy, clusters []*v1alpha1.WorkloadCluster) (map[string]status.PolicyOn, error) {
+	left := map[string]status.PolicyOn{}
+	for _, leave := range policy.Leaving(p, clusters) {
+		why, err := r.leave(ctx, p, leave)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			left[leave.Key] = status.PolicyOn{
+				Cluster: leave.Key, Owned: &leave.Owned, Leaving: true, Why: why, Rollout: policy.RolloutOf(p, leave.Key),
+			}
+		}
 	}
-	rivals, err := r.Reader.Rivals(ctx, p, string(cluster.UID))
-	if err != nil {
-		return policy.Departure{}, err
-	}
-	return policy.Depart(p, string(cluster.UID), rivals, r.Now()), nil
+	return left, nil
 }
 
-// remove deletes the broker's policy; one that is gone already is success.
-func (r *QueuePolicyReconciler) remove(ctx context.Context, p *v1alpha1.QueuePolicy, cluster *v1alpha1.WorkloadCluster) error {
-	api, err := r.Reader.Connect(ctx, cluster)
+// leave removes from one cluster what p owns there; why says what is in the way, "" when it is done.
+func (r *QueuePolicyReconciler) leave(ctx context.Context, p *v1alpha1.QueuePolicy, leave policy.Leave) (why string, err error) {
+	uid := leave.Owned.ClusterUID
+	rivals, err := r.Reader.Rivals(ctx, p, leave.Target, uid)
+	if err != nil {
+		return "", err
+	}
+	deleting := !p.DeletionTimestamp.IsZero()
+	decision := policy.Depart(p, uid, rivals, r.memory.leavingSince(p, uid, r.Now()), r.Now())
+	if decision.Verb == policy.RemovePolicy {
+		if p.Spec.Paused && !deleting {
+			return "spec.paused: nothing is written", nil
+		}
+		decision = policy.AfterRemoval(decision, r.remove(ctx, p, leave, decision.Keep))
+	}
+	if decision.Verb == policy.Wait {
+		return decision.Why, nil
+	}
+	r.memory.left(p, uid)
+	kind := corev1.EventTypeNormal
+	if decision.Event == policy.EventOrphaned {
+		kind = corev1.EventTypeWarning
+	}
+	r.Events.Eventf(p, nil, kind, decision.Event, "DeletePolicy", "%s", note(fmt.Sprintf("policy %q in vhost %q of %s: %s", leave.Owned.Name, leave.Owned.VHost, leave.Key, decision.Why)))
+	return "", nil
+}
+
+// remove takes out of the broker what p owns there: its temporary policies and, unless it is to stay, the policy, the operator
+// policy and what Warren made for dead letters. What is gone already is success.
+func (r *QueuePolicyReconciler) remove(ctx context.Context, p *v1alpha1.QueuePolicy, leave policy.Leave, keep bool) error {
+	api, err := r.Reader.Open(ctx, p.Namespace, leave.Target, true)
 	if err != nil {
 		return err
 	}
-	err = api.DeletePolicy(ctx, p.Spec.VHost, p.BrokerPolicyName())
-	if broker.IsNotFound(err) {
+	if api.UID != leave.Owned.ClusterUID {
+		return fmt.Errorf("Secret %s names another RabbitMQ now", leave.Secret)
+	}
+	vhost := leave.Owned.VHost
+	seen, err := api.Vhost(ctx, vhost, observe.Parts{Operators: leave.Owned.Operator}, r.Now())
+	if err != nil {
+		return unlessGone(err)
+	}
+	actions := rollout.Removals(rollout.Input{
+		Object: p, Vhost: seen, State: policy.RolloutOf(p, leave.Key), OwnsOperator: leave.Owned.Operator, Now: r.Now(),
+	}, keep)
+	for _, action := range actions {
+		if err := send(ctx, api, action); err != nil {
+			return err
+		}
+	}
+	if keep || p.Spec.DeadLetter == nil {
 		return nil
 	}
-	return err
+	return r.removeDeadLetters(ctx, p, api, vhost)
+}
+
+func (r *QueuePolicyReconciler) removeDeadLetters(ctx context.Context, p *v1alpha1.QueuePolicy, api observe.Broker, vhost string) error {
+	dead, err := policy.DeadLetterOf(p)
+	if err != nil || dead == nil {
+		return nil // it was refused, and nothing made
+	}
+	parts := observe.Parts{Needs: policy.Needs{Counts: true, Topology: true}}
+	seen, err := api.Vhost(ctx, vhost, parts, r.Now())
+	if err != nil {
+		return unlessGone(err)
+	}
+	actions, kept := policy.DepartDeadLetters(dead, *seen)
+	for _, action := range actions {
+		if err := r.act(ctx, api, p, action); err != nil {
+			return err
+		}
+	}
+	if len(kept) > 0 {
+		r.Events.Eventf(p, nil, corev1.EventTypeNormal, "DeadLettersKept", "DeletePolicy", "%s", note(strings.Join(kept, "; ")))
+	}
+	return nil
 }
 
 // blocked reports why the object stays, and tries again later, less and less often.
-func (r *QueuePolicyReconciler) blocked(ctx context.Context, p *v1alpha1.QueuePolicy, why string) (ctrl.Result, error) {
-	message := fmt.Sprintf("%s. To leave the broker's policy behind, set the annotation %s=true; that happens by itself %s after the deletion",
+func (r *QueuePolicyReconciler) blocked(ctx context.Context, p *v1alpha1.QueuePolicy, left map[string]status.PolicyOn) (ctrl.Result, error) {
+	outcome := status.Policy{Object: p, Clusters: byKey(left)}
+	why := outcome.Clusters[0].Why
+	if len(left) > 1 {
+		why = fmt.Sprintf("%s: %s (%d more clusters hold it)", outcome.Clusters[0].Cluster, why, len(left)-1)
+	}
+	outcome.DeletionBlocked = fmt.Sprintf("%s. To leave the broker's policy behind, set the annotation %s=true; that happens by itself %s after the deletion",
 		why, v1alpha1.AnnotationOrphan, policy.OrphanAfter)
-	next := status.ForPolicy(status.Policy{
-		Object: p, Owned: p.Status.Owned, DeletionBlocked: message,
-		Unasked: &status.Problem{Reason: v1alpha1.ReasonPending, Message: "being deleted"},
-	}, r.Now())
-	if _, err := r.Writer.PolicyStatus(ctx, p, next); err != nil {
+	if _, err := r.Writer.PolicyStatus(ctx, p, status.ForPolicy(outcome, r.Now())); err != nil {
 		return afterWrite(err)
 	}
 	waited := r.Now().Sub(p.DeletionTimestamp.Time)
 	return ctrl.Result{RequeueAfter: jitter(min(max(time.Second, waited/2), r.PollInterval))}, nil
-}
-
-func eventTypeOf(d policy.Departure) string {
-	if d.Event == policy.EventOrphaned {
-		return corev1.EventTypeWarning
-	}
-	return corev1.EventTypeNormal
-}
-
-// about begins an event's text with the policy that it is about.
-func about(p *v1alpha1.QueuePolicy, what string) string {
-	return fmt.Sprintf("policy %q in vhost %q: %s", p.BrokerPolicyName(), p.Spec.VHost, what)
 }

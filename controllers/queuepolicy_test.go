@@ -30,10 +30,10 @@ func newPolicy(c *v1alpha1.WorkloadCluster, name string, edit ...func(*v1alpha1.
 	p := &v1alpha1.QueuePolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name},
 		Spec: v1alpha1.QueuePolicySpec{
-			ClusterRef:  v1alpha1.ClusterReference{Name: c.Name},
+			ClusterRef:  &v1alpha1.PolicyClusterReference{Name: c.Name},
 			Pattern:     "^orders",
 			Replication: v1alpha1.ReplicationSpec{Mode: v1alpha1.ReplicationNone},
-			Definition:  &runtime.RawExtension{Raw: []byte(`{"max-length": 1000}`)},
+			Definition:  &runtime.RawExtension{Raw: []byte(`{"max-length": 1000, "overflow": "reject-publish"}`)},
 		},
 	}
 	for _, f := range edit {
@@ -263,7 +263,7 @@ func TestTwoPoliciesOneName(t *testing.T) {
 	must(t, kube.Create(t.Context(), first))
 	readyPolicy(t, first)
 	second := newPolicy(c, "a-second", named("limits"), func(p *v1alpha1.QueuePolicy) {
-		p.Spec.Definition.Raw = []byte(`{"max-length": 2}`)
+		p.Spec.Definition.Raw = []byte(`{"max-length": 2, "overflow": "reject-publish"}`)
 	})
 	must(t, kube.Create(t.Context(), second))
 	policyIs(t, second, v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonOtherQueuePolicy)
@@ -312,9 +312,18 @@ func TestForeignPolicyIsNotTouched(t *testing.T) {
 	}
 	adopter := newPolicy(c, "limits", func(p *v1alpha1.QueuePolicy) { p.Spec.Adopt = true })
 	must(t, kube.Create(t.Context(), adopter))
+	policyIs(t, adopter, v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonForeignPolicy)
+	if message := adopter.Status.Clusters[0].Message; !strings.Contains(message, "pattern is .*, wanted ^orders") {
+		t.Errorf("the conflict does not say in what they differ: %q", message)
+	}
+	edit(t, adopter, func() {
+		adopter.Spec.Pattern, adopter.Spec.ApplyTo, adopter.Spec.Definition.Raw = ".*", v1alpha1.TargetAll, []byte(`{"max-length": 7}`)
+		adopter.Spec.AcceptDataLoss = true
+	})
+	server.ForgetRequests()
 	readyPolicy(t, adopter)
-	if got := find(t, api, "/", "limits"); got == nil || got.Pattern != "^orders" {
-		t.Errorf("adopted policy is %+v", got)
+	if n := server.Writes(); n != 0 || adopter.Status.Clusters[0].Owned == nil {
+		t.Errorf("an equal policy was taken over with %d writes, recorded as %+v", n, adopter.Status.Clusters[0].Owned)
 	}
 }
 
@@ -456,7 +465,7 @@ func TestOwnershipIsRecordedBeforeTheFirstWrite(t *testing.T) {
 		}
 		p := &v1alpha1.QueuePolicy{}
 		err := get(t, c.Namespace, "limits", p)
-		if err == nil && p.Status.Owned == nil {
+		if err == nil && (len(p.Status.Clusters) == 0 || p.Status.Clusters[0].Owned == nil) {
 			err = errors.New("the policy is written before its ownership is recorded")
 		}
 		recorded <- err
@@ -486,11 +495,18 @@ func TestQuorumDecisionFallsDue(t *testing.T) {
 	c := newCluster(newNamespace(t), "legacy", "3.10")
 	startCluster(t, c, brokertest.V3)
 	p := newPolicy(c, "mirrored", haTwo, func(p *v1alpha1.QueuePolicy) {
-		p.Spec.QuorumDecision.By = time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
+		p.Spec.QuorumDecision.By = time.Now().UTC().AddDate(0, 0, 60).Format(time.DateOnly)
 	})
 	must(t, kube.Create(t.Context(), p))
 	policyIs(t, p, v1alpha1.ConditionQuorumDecisionDue, metav1.ConditionFalse, v1alpha1.ReasonDateInFuture)
-	now.advance(t, 48*time.Hour)
-	policyIs(t, p, v1alpha1.ConditionQuorumDecisionDue, metav1.ConditionTrue, v1alpha1.ReasonDatePassed)
+	for _, step := range []struct {
+		days   int
+		status metav1.ConditionStatus
+		reason string
+	}{{35, metav1.ConditionFalse, v1alpha1.ReasonDueSoon}, {30, metav1.ConditionTrue, v1alpha1.ReasonDatePassed}} {
+		now.advance(t, time.Duration(step.days)*24*time.Hour)
+		policyIs(t, p, v1alpha1.ConditionQuorumDecisionDue, step.status, step.reason)
+		eventually(t, "an event tells of it", func() error { return hasEvent(t, p.Namespace, p.Name, "QuorumDecision"+step.reason) })
+	}
 	readyPolicy(t, p)
 }

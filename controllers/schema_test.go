@@ -32,6 +32,8 @@ func check(t *testing.T, says string, err error) {
 	}
 }
 
+func ptr[T any](v T) *T { return &v }
+
 func quantity(s string) *resource.Quantity {
 	q := resource.MustParse(s)
 	return &q
@@ -126,7 +128,7 @@ func TestQueuePolicySchema(t *testing.T) {
 	three := int32(3)
 	for _, c := range []refusal[*v1alpha1.QueuePolicy]{
 		{"limits only", func(*v1alpha1.QueuePolicy) {}, ""},
-		{"no definition with mode None", func(p *v1alpha1.QueuePolicy) { p.Spec.Definition = nil }, "needs a definition"},
+		{"no definition with mode None", func(p *v1alpha1.QueuePolicy) { p.Spec.Definition = nil }, "needs something to set"},
 		{"definition is a list", func(p *v1alpha1.QueuePolicy) { p.Spec.Definition.Raw = []byte(`[]`) }, "definition"},
 		{"mirrored without a date", func(p *v1alpha1.QueuePolicy) { haTwo(p); p.Spec.QuorumDecision = nil }, "quorumDecision"},
 		{"mirrored with a date", haTwo, ""},
@@ -139,6 +141,28 @@ func TestQueuePolicySchema(t *testing.T) {
 		{"empty pattern", func(p *v1alpha1.QueuePolicy) { p.Spec.Pattern = "" }, "pattern"},
 		{"pattern longer than the broker takes", func(p *v1alpha1.QueuePolicy) { p.Spec.Pattern = strings.Repeat("a", 1025) }, "pattern"},
 		{"no cluster", func(p *v1alpha1.QueuePolicy) { p.Spec.ClusterRef.Name = "" }, "clusterRef.name"},
+		{"nothing to be for", func(p *v1alpha1.QueuePolicy) { p.Spec.ClusterRef = nil }, "name one of clusterRef"},
+		{"two things to be for", func(p *v1alpha1.QueuePolicy) {
+			p.Spec.ConnectionSecretRef = &v1alpha1.LocalSecretReference{Name: "outside"}
+		}, "name one of clusterRef"},
+		{"a selector", selecting(v1alpha1.ClusterSelector{WorkloadClass: "runtime"}), ""},
+		{"a selector of all", selecting(v1alpha1.ClusterSelector{}), "name a workloadClass"},
+		{"a selector of nothing but namespaces", selecting(v1alpha1.ClusterSelector{Namespaces: []string{"a"}}), "name a workloadClass"},
+		{"hard limits alone", func(p *v1alpha1.QueuePolicy) {
+			p.Spec.Definition, p.Spec.HardLimits = nil, &v1alpha1.HardLimits{MaxLength: ptr(int64(5))}
+		}, ""},
+		{"limits of no dead-letter queue", func(p *v1alpha1.QueuePolicy) {
+			p.Spec.DeadLetter = &v1alpha1.DeadLetterSpec{Exchange: "dlx", QueueType: v1alpha1.DeadLetterQuorum}
+		}, "name it in queue"},
+		{"a dead-letter queue", func(p *v1alpha1.QueuePolicy) {
+			p.Spec.DeadLetter = &v1alpha1.DeadLetterSpec{Exchange: "dlx", Queue: "dead", QueueType: v1alpha1.DeadLetterQuorum}
+		}, ""},
+		{"stages above the highest priority", func(p *v1alpha1.QueuePolicy) {
+			p.Spec.Priority, p.Spec.Rollout = 2147483647, &v1alpha1.RolloutSpec{}
+		}, "priority below 2147483647"},
+		{"a batch of none", func(p *v1alpha1.QueuePolicy) { p.Spec.Rollout = &v1alpha1.RolloutSpec{BatchSize: -1} }, "batchSize"},
+		{"an unknown overflow", func(p *v1alpha1.QueuePolicy) { p.Spec.Limits = &v1alpha1.QueueLimits{Overflow: "Drop"} }, "limits.overflow"},
+		{"a third queue version", func(p *v1alpha1.QueuePolicy) { p.Spec.QueueVersion = ptr(int32(3)) }, "queueVersion"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			check(t, c.says, kube.Create(t.Context(), newPolicy(cluster, "schema", c.edit), client.DryRunAll))
@@ -149,7 +173,7 @@ func TestQueuePolicySchema(t *testing.T) {
 	for _, c := range []refusal[*v1alpha1.QueuePolicy]{
 		{"another pattern", func(p *v1alpha1.QueuePolicy) { p.Spec.Pattern = "^other" }, ""},
 		{"another vhost", func(p *v1alpha1.QueuePolicy) { p.Spec.VHost = "other" }, "cannot change"},
-		{"another cluster", func(p *v1alpha1.QueuePolicy) { p.Spec.ClusterRef.Name = "other" }, "cannot change"},
+		{"another cluster", func(p *v1alpha1.QueuePolicy) { p.Spec.ClusterRef.Name = "other" }, ""},
 		{"a policy name", func(p *v1alpha1.QueuePolicy) { p.Spec.PolicyName = "other" }, "cannot change"},
 	} {
 		t.Run("transition: "+c.name, func(t *testing.T) {

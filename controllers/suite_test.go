@@ -96,7 +96,7 @@ func run(m *testing.M) (int, error) {
 	}
 	connector := brokertest.Network(brokers.route, management.Options{CallTimeout: 2 * time.Second})
 	options := controllers.Options{
-		Reader:        observe.Reader{Cached: manager.GetClient(), Direct: manager.GetAPIReader(), Connector: connector},
+		Reader:        observe.Reader{Cached: manager.GetClient(), Direct: manager.GetAPIReader(), Connector: connector, Snapshots: observe.NewSnapshots(now.get, pollInterval)},
 		Writer:        apply.Writer{Client: writes.watch(writer)},
 		Connector:     connector,
 		Events:        manager.GetEventRecorder("warren"),
@@ -108,7 +108,11 @@ func run(m *testing.M) (int, error) {
 	if err := (&controllers.WorkloadClusterReconciler{Options: options}).SetupWithManager(manager); err != nil {
 		return 1, err
 	}
-	if err := (&controllers.QueuePolicyReconciler{Options: options}).SetupWithManager(manager); err != nil {
+	sums, err := controllers.NewPolicyMetrics(metricsOfTest)
+	if err != nil {
+		return 1, err
+	}
+	if err := (&controllers.QueuePolicyReconciler{Options: options, Metrics: sums}).SetupWithManager(manager); err != nil {
 		return 1, err
 	}
 	gauges, err := controllers.NewBenchmarkMetrics(metricsOfTest)

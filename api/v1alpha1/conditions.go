@@ -100,6 +100,12 @@ const (
 	ReasonBelowTargetSize      = "BelowTargetSize"
 	ReasonNotYetApplied        = "NotYetApplied"
 	ReasonOverriddenByArgument = "OverriddenByArgument"
+	ReasonLeaving              = "Leaving"
+	ReasonMatchesNothing       = "MatchesNothing"
+	ReasonEqualPriority        = "EqualPriority"
+	ReasonDueSoon              = "DueSoon"
+
+	ReasonOverriddenByOperatorPolicy = "OverriddenByOperatorPolicy"
 )
 
 // Reasons of a Benchmark.

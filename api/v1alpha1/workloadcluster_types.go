@@ -69,6 +69,15 @@ type WorkloadClusterSpec struct {
 	// +optional
 	Disk DiskSpec `json:"disk,omitzero"`
 
+	// PolicyNamespaces are further namespaces whose QueuePolicies may name or select this cluster; "*" means all. Those of its
+	// own namespace always may.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	// +optional
+	PolicyNamespaces []string `json:"policyNamespaces,omitempty"`
+
 	// Paused stops Warren from changing anything of this cluster; it still reports. Deletion still works.
 	// +optional
 	Paused bool `json:"paused,omitempty"`

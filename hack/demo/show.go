@@ -65,8 +65,12 @@ func effectsOf(ctx context.Context, c *cluster.Cluster) ([]effect, error) {
 
 func effectOf(ctx context.Context, c *cluster.Cluster, object *v1alpha1.QueuePolicy) (effect, error) {
 	e := effect{
-		name: object.Name, cluster: object.Spec.ClusterRef.Name, mode: string(object.Spec.Replication.Mode), status: object.Status.InForce,
+		name: object.Name, mode: string(object.Spec.Replication.Mode), status: object.Status.InForce,
 	}
+	if object.Spec.ClusterRef == nil {
+		return e, fmt.Errorf("QueuePolicy %s names no cluster: the demo's name one each", object.Name)
+	}
+	e.cluster = object.Spec.ClusterRef.Name
 	rabbit := c.Rabbit(namespace, e.cluster)
 	sent, err := rabbit.Policy(ctx, object.BrokerPolicyName())
 	if err != nil {

@@ -30,6 +30,10 @@ type Capabilities struct {
 	DefaultDeliveryLimit *int
 	// UnlimitedDelivery: a negative delivery-limit is accepted and means no limit (4.0).
 	UnlimitedDelivery bool
+	// ClassicConsumerTimeout: consumer-timeout has an effect on classic queues (up to 4.2).
+	ClassicConsumerTimeout bool
+	// GrowsOnRequest: the management API adds members to quorum queues (3.11.19).
+	GrowsOnRequest bool
 }
 
 // ConfigLine is one line of rabbitmq.conf.
@@ -57,6 +61,8 @@ func CapabilitiesOf(v Version) (Capabilities, error) {
 		AnonymousReadyProbe:      v.atLeast(4, 1, 1),
 		MembershipReconciliation: v.atLeast(3, 13, 0),
 		UnlimitedDelivery:        v.atLeast(4, 0, 0),
+		ClassicConsumerTimeout:   !v.atLeast(4, 3, 0),
+		GrowsOnRequest:           v.atLeast(3, 11, 19),
 		KubernetesPeerDiscovery:  "kubernetes",
 		LeaderLocatorConfig:      ConfigLine{Key: "queue_leader_locator", Value: "balanced"},
 		ApplyTo:                  []ApplyTo{ApplyToQueues, ApplyToExchanges, ApplyToAll},

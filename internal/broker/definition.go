@@ -58,6 +58,9 @@ func EqualDefinitions(a, b map[string]any) bool {
 	return true
 }
 
+// EqualValues tells whether two values of definitions are the same to a broker.
+func EqualValues(a, b any) bool { return equalValues(normalize(a), normalize(b)) }
+
 // equalValues compares two normalised values.
 func equalValues(a, b any) bool {
 	switch x := a.(type) {

@@ -28,6 +28,8 @@ type Error struct {
 	// Reason is the broker's own sentence (unescaped), or the transport's.
 	Reason string
 	Err    error
+	// TooSlow: the broker, or a proxy before it, did not answer in time. Asking as often makes it worse.
+	TooSlow bool
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Op, e.Reason) }

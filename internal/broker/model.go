@@ -51,12 +51,19 @@ type Queue struct {
 	// EffectiveDefinition is the merged definition in force: empty when the broker says none, nil when it did not say.
 	EffectiveDefinition map[string]any
 
+	// Taken is the definition that the queue's own process says it works by, from the broker's statistics and so seconds late; nil
+	// when not said. EffectiveDefinition is what the broker stored: a busy process comes to it later, and then to all changes
+	// since as one.
+	Taken map[string]any
+
 	// Mirrors and SynchronisedMirrors are node names (classic queues up to 3.13); nil when not said.
 	Mirrors, SynchronisedMirrors []string
 	// Members and Online are node names (quorum queues and streams); nil when not said.
 	Members, Online []string
 
 	Messages, Ready, Unacknowledged, Consumers *int64
+	// MessageBytes is the size of the bodies of all messages.
+	MessageBytes *int64
 }
 
 // Node is what the broker said of one of its nodes. A nil pointer means that it did not say.
@@ -82,4 +89,26 @@ type Overview struct {
 // Runtime is what one node's Prometheus endpoint says of its Erlang VM; a nil pointer is a series that was absent.
 type Runtime struct {
 	Schedulers, SchedulersOnline *int
+}
+
+// Exchange is what the broker said of an exchange, or is to make of one.
+type Exchange struct {
+	VHost, Name string
+	// Type as direct, fanout, topic, headers.
+	Type                string
+	Durable, AutoDelete bool
+	Internal            bool
+	Arguments           map[string]any
+	// Policy in force; nil when the broker did not say.
+	Policy *string
+}
+
+// Binding from an exchange to a queue or an exchange.
+type Binding struct {
+	VHost, Source string
+	// Destination is the name of a queue or, with ToExchange, of an exchange.
+	Destination string
+	ToExchange  bool
+	RoutingKey  string
+	Arguments   map[string]any
 }

@@ -17,8 +17,8 @@ type ListOption int
 const (
 	// WithoutCounts leaves message counts out (nil): one bulk read less per listing.
 	WithoutCounts ListOption = iota + 1
-	// WithStatistics also reads the broker's statistics, one bulk read more: consumers, and the message counts
-	// of streams. They are up to the broker's collect_statistics_interval (5 s) old, and nil where it collects none.
+	// WithStatistics also reads the broker's statistics, one bulk read more: consumers, the size of messages, what the queues'
+	// processes have taken of policies, and the message counts of streams. They are up to the broker's collect_statistics_interval (5 s) old, and nil where it collects none.
 	WithStatistics
 )
 
@@ -52,6 +52,39 @@ type Declarer interface {
 	DeleteQueue(ctx context.Context, vhost, name string) error
 }
 
+// OperatorPolicyStore reads and writes the operator policies of a vhost, which limit what any policy or queue argument says.
+type OperatorPolicyStore interface {
+	// OperatorPolicies lists those of vhost, sorted by name.
+	OperatorPolicies(ctx context.Context, vhost string) ([]Policy, error)
+	PutOperatorPolicy(ctx context.Context, policy Policy) error
+	// DeleteOperatorPolicy answers an error of kind NotFound when there is none.
+	DeleteOperatorPolicy(ctx context.Context, vhost, name string) error
+}
+
+// Topology reads and makes exchanges and bindings.
+type Topology interface {
+	// Exchanges lists those of vhost, sorted by name, the broker's own included.
+	Exchanges(ctx context.Context, vhost string) ([]Exchange, error)
+	// PutExchange declares one; one that exists with other properties is an error of kind Invalid.
+	PutExchange(ctx context.Context, exchange Exchange) error
+	// Bindings lists those of vhost but for the default exchange's own.
+	Bindings(ctx context.Context, vhost string) ([]Binding, error)
+	// PutBinding makes one; one that is there already is success. A missing end is an error of kind NotFound.
+	PutBinding(ctx context.Context, binding Binding) error
+	// DeleteUnusedExchange answers an error of kind Invalid when something is bound to it.
+	DeleteUnusedExchange(ctx context.Context, vhost, name string) error
+	// DeleteEmptyQueue answers an error of kind Invalid when the queue holds messages or has consumers, or the broker does not
+	// say so: it never drops a message.
+	DeleteEmptyQueue(ctx context.Context, vhost, name string) error
+}
+
+// Grower adds members to quorum queues on brokers that do not do so by themselves.
+type Grower interface {
+	// GrowQueue adds a member on node; one that is there already is success. Only for brokers with
+	// Capabilities.GrowsOnRequest.
+	GrowQueue(ctx context.Context, vhost, queue, node string) error
+}
+
 // Parameters reads and writes the global parameters, which every node of the cluster has.
 type Parameters interface {
 	// GlobalParameters are all of them by name, with values as DecodeDefinition has them.
@@ -68,6 +101,9 @@ type Client interface {
 	NodeReader
 	Declarer
 	Parameters
+	OperatorPolicyStore
+	Topology
+	Grower
 }
 
 // Target says where a cluster's management API is and who asks.

@@ -16,6 +16,7 @@ import (
 	"github.com/warren-mq/warren/internal/bench/job"
 	"github.com/warren-mq/warren/internal/bench/plan"
 	"github.com/warren-mq/warren/internal/desired"
+	"github.com/warren-mq/warren/internal/policy"
 )
 
 // IndexBenchmarkCluster is the name of the informer index of Benchmarks by their cluster's name.
@@ -46,12 +47,17 @@ func (r Reader) Benchmark(ctx context.Context, b *v1alpha1.Benchmark) (Benchmark
 	if err == nil && cluster.DeletionTimestamp.IsZero() {
 		out.Cluster = &cluster
 	}
-	var policies v1alpha1.QueuePolicyList
-	err = r.Cached.List(ctx, &policies, client.InNamespace(b.Namespace), client.MatchingFields{IndexPolicyCluster: b.Spec.ClusterRef.Name})
-	if err != nil {
-		return out, fmt.Errorf("list QueuePolicies: %w", err)
+	if out.Cluster != nil {
+		all, err := r.PoliciesOf(ctx, out.Cluster)
+		if err != nil {
+			return out, err
+		}
+		for _, p := range all {
+			if policy.IsFor(p, out.Cluster) {
+				out.Policies = append(out.Policies, *p)
+			}
+		}
 	}
-	out.Policies = policies.Items
 	for _, list := range []client.ObjectList{
 		&batchv1.JobList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
 	} {

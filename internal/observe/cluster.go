@@ -30,6 +30,8 @@ type Reader struct {
 	// Direct reads from the API server: it is asked about what the informers do not have before that is taken as absent.
 	Direct    client.Reader
 	Connector broker.Connector
+	// Snapshots are what brokers said, shared by the passes over QueuePolicies.
+	Snapshots *Snapshots
 }
 
 // Cluster is what Kubernetes has of one WorkloadCluster.

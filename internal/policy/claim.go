@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
@@ -24,14 +25,12 @@ func (c Claim) title() string { return c.Namespace + "/" + c.Name }
 
 // ClaimOf reads the claim of a QueuePolicy on the policy that it names, in the cluster with this UID.
 func ClaimOf(p *v1alpha1.QueuePolicy, clusterUID string) Claim {
-	owned := p.Status.Owned
 	return Claim{
 		Namespace: p.Namespace,
 		Name:      p.Name,
 		Created:   p.CreationTimestamp.Time,
 		Deleting:  !p.DeletionTimestamp.IsZero(),
-		Owns: owned != nil && owned.ClusterUID == clusterUID &&
-			owned.VHost == p.Spec.VHost && owned.Name == p.BrokerPolicyName(),
+		Owns:      p.Status.Owns(clusterUID, p.Spec.VHost, p.BrokerPolicyName()),
 	}
 }
 
@@ -44,17 +43,11 @@ type Standing struct {
 }
 
 // Judge decides whether mine is the owner among all claims on the same policy (mine may be among others). The order is
-// total and stable: who owns already, then who was created first, then by name. A policy in the broker that no claim
-// owns was made by somebody else, or by a QueuePolicy that is no more; it is taken only with adopt.
-func Judge(mine Claim, others []Claim, have *broker.Policy, adopt bool) Standing {
+// total and stable: who owns already, then who was created first, then by name.
+func Judge(mine Claim, others []Claim) Standing {
 	claims := []Claim{mine}
-	handedOver := false
 	for _, other := range others {
-		switch {
-		case other.title() == mine.title():
-		case other.Deleting:
-			handedOver = handedOver || other.Owns
-		default:
+		if other.title() != mine.title() && !other.Deleting {
 			claims = append(claims, other)
 		}
 	}
@@ -69,12 +62,33 @@ func Judge(mine Claim, others []Claim, have *broker.Policy, adopt bool) Standing
 		return Standing{Reason: v1alpha1.ReasonOtherQueuePolicy, Message: fmt.Sprintf(
 			"QueuePolicy %s owns this policy: give this one another policyName or delete it", first.title())}
 	}
-	if have != nil && !mine.Owns && !handedOver && !adopt {
-		return Standing{Reason: v1alpha1.ReasonForeignPolicy, Message: fmt.Sprintf(
-			"the broker has a policy %q that Warren did not make (pattern %q, %s): set adopt: true to take it over, or choose another policyName",
-			have.Name, have.Pattern, Describe(have.Definition))}
-	}
 	return Standing{Owner: true}
+}
+
+// Foreign says why what the broker has may not be taken over; nil if it may. A policy that no claim owns was made by somebody
+// else, or by a QueuePolicy that is no more: it is taken over when it is just what is wanted, since that overwrites nothing.
+// kind is "policy" or "operator policy"; want is nil when none is wanted.
+func Foreign(kind string, others []Claim, want, have *broker.Policy, adopt bool) *Standing {
+	handedOver := slices.ContainsFunc(others, func(c Claim) bool { return c.Deleting && c.Owns })
+	if want == nil || have == nil || handedOver || Same(*want, have) {
+		return nil
+	}
+	way := "choose another policyName, remove the broker's, or write what it says into the spec: one that is equal is taken over, and can be changed then"
+	if !adopt {
+		way += " (adopt: true tells in what they differ)"
+	}
+	message := fmt.Sprintf("the broker has %s %q that Warren did not make (pattern %q, priority %d, %s)", article(kind), have.Name, have.Pattern, have.Priority, Describe(have.Definition))
+	if adopt {
+		message += ", and it is not what the spec says: " + strings.Join(diff(*want, *have), "; ")
+	}
+	return &Standing{Reason: v1alpha1.ReasonForeignPolicy, Message: message + ": " + way}
+}
+
+func article(kind string) string {
+	if strings.HasPrefix(kind, "o") {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 func rank(c Claim) int {

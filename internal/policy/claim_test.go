@@ -23,6 +23,7 @@ func claim(title string, age time.Duration, owns, deleting bool) Claim {
 
 func TestJudge(t *testing.T) {
 	foreign := &broker.Policy{Name: "limits", Pattern: ".*", Definition: map[string]any{"max-length": int64(1)}}
+	equal := &broker.Policy{Name: "limits", Pattern: "^orders", Definition: map[string]any{"max-length": int64(1)}}
 	mine := claim("ns1/limits", time.Minute, false, false)
 	owning := claim("ns1/limits", time.Minute, true, false)
 	for _, c := range []struct {
@@ -45,12 +46,17 @@ func TestJudge(t *testing.T) {
 		{"E4: of two that wait, the older takes over", mine,
 			[]Claim{claim("ns2/limits", time.Hour, true, true), claim("ns3/limits", 2*time.Minute, false, false)}, foreign, false, v1alpha1.ReasonOtherQueuePolicy, "ns3/limits"},
 		{"E4: a deleting loser hands nothing over", mine, []Claim{claim("ns2/limits", time.Hour, false, true)}, foreign, false, v1alpha1.ReasonForeignPolicy, "adopt: true"},
-		{"E4: a policy made by hand is not overwritten", mine, nil, foreign, false, v1alpha1.ReasonForeignPolicy, `"limits" that Warren did not make (pattern ".*", max-length: 1)`},
-		{"E4: unless it is adopted", mine, nil, foreign, true, "", ""},
+		{"E4: a policy made by hand is not overwritten", mine, nil, foreign, false, v1alpha1.ReasonForeignPolicy, `"limits" that Warren did not make (pattern ".*", priority 0, max-length: 1)`},
+		{"E4: not even with adopt, which says what differs", mine, nil, foreign, true, v1alpha1.ReasonForeignPolicy, `pattern is .*, wanted ^orders`},
+		{"E4: unless it is just what is wanted", mine, nil, equal, false, "", ""},
 		{"E4: adopt takes nothing from another QueuePolicy", mine, []Claim{claim("ns2/limits", time.Second, true, false)}, foreign, true, v1alpha1.ReasonOtherQueuePolicy, "ns2/limits"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Judge(c.mine, c.others, c.have, c.adopt)
+			got := Judge(c.mine, c.others)
+			want := &broker.Policy{Name: "limits", Pattern: "^orders", Definition: map[string]any{"max-length": int64(1)}}
+			if foreign := Foreign("policy", c.others, want, c.have, c.adopt); got.Owner && !c.mine.Owns && foreign != nil {
+				got = *foreign
+			}
 			if got.Owner != (c.reason == "") || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
 				t.Errorf("%+v, want reason %q saying %q", got, c.reason, c.says)
 			}
@@ -71,7 +77,7 @@ func TestOfAllLivingClaimsExactlyOneIsTheOwner(t *testing.T) {
 		living := slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return c.Deleting })
 		owners := func(seen []Claim) (out []Claim) {
 			for _, mine := range living {
-				if Judge(mine, seen, nil, false).Owner {
+				if Judge(mine, seen).Owner {
 					out = append(out, mine)
 				}
 			}
@@ -93,8 +99,9 @@ func TestOfAllLivingClaimsExactlyOneIsTheOwner(t *testing.T) {
 func TestClaimOf(t *testing.T) {
 	owned := func(edit func(*v1alpha1.OwnedPolicy)) *v1alpha1.QueuePolicy {
 		p := queuePolicy(v1alpha1.HATwo)
-		p.Status.Owned = &v1alpha1.OwnedPolicy{ClusterUID: "uid", VHost: "/", Name: "orders"}
-		edit(p.Status.Owned)
+		owned := &v1alpha1.OwnedPolicy{ClusterUID: "uid", VHost: "/", Name: "orders"}
+		edit(owned)
+		p.Status.Clusters = []v1alpha1.ClusterPolicyStatus{{Cluster: "shop/runtime", Owned: owned}}
 		return p
 	}
 	for _, c := range []struct {

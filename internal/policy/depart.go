@@ -37,14 +37,21 @@ const (
 type Departure struct {
 	Verb       DepartureVerb
 	Event, Why string
+	// Keep the policy itself, and remove only what is temporary.
+	Keep bool
 	// patience is over: a failure to remove the policy no longer holds the object.
 	patienceOver bool
 }
 
-// Depart decides what a QueuePolicy that is being deleted does next. clusterUID is "" when its cluster is gone or going.
-func Depart(p *v1alpha1.QueuePolicy, clusterUID string, rivals []Claim, now time.Time) Departure {
+// Depart decides what becomes of what p owns in a cluster that it has to leave: all of them when it is being deleted.
+// since is when it began to leave, as far as this process knows.
+func Depart(p *v1alpha1.QueuePolicy, clusterUID string, rivals []Claim, since, now time.Time) Departure {
 	mine := ClaimOf(p, clusterUID)
-	waited := now.Sub(p.DeletionTimestamp.Time)
+	deleting := !p.DeletionTimestamp.IsZero()
+	if deleting {
+		since = p.DeletionTimestamp.Time
+	}
+	waited := now.Sub(since)
 	taken, waiting := Successor(mine, rivals)
 	switch {
 	case clusterUID == "":
@@ -57,17 +64,19 @@ func Depart(p *v1alpha1.QueuePolicy, clusterUID string, rivals []Claim, now time
 		return Departure{Verb: LetGo, Event: EventKept, Why: "another QueuePolicy has taken it over"}
 	case waiting && waited < handOverTime:
 		return Departure{Verb: Wait, Why: "another QueuePolicy wants the same policy and is taking it over"}
-	case p.Spec.DeletionPolicy == v1alpha1.RetainOnDelete:
-		return Departure{Verb: LetGo, Event: EventKept, Why: "left in force as deletionPolicy Retain says"}
 	}
-	return Departure{Verb: RemovePolicy, Event: EventRemoved, Why: "removed", patienceOver: waited >= OrphanAfter}
+	d := Departure{Verb: RemovePolicy, Event: EventRemoved, Why: "removed", patienceOver: deleting && waited >= OrphanAfter}
+	if p.Spec.DeletionPolicy == v1alpha1.RetainOnDelete { // what is temporary goes nevertheless
+		d.Keep, d.Event, d.Why = true, EventKept, "left in force as deletionPolicy Retain says"
+	}
+	return d
 }
 
 // AfterRemoval is what follows an attempt to remove the policy from the broker. One that is gone already is removed.
 func AfterRemoval(d Departure, failure error) Departure {
 	switch {
 	case failure == nil || broker.IsNotFound(failure):
-		return Departure{Verb: LetGo, Event: EventRemoved, Why: "removed"}
+		return Departure{Verb: LetGo, Event: d.Event, Why: d.Why}
 	case d.patienceOver:
 		return Departure{Verb: LetGo, Event: EventOrphaned, Why: "left behind after " + OrphanAfter.String() + ": " + failure.Error()}
 	}

@@ -16,10 +16,16 @@ import (
 func leaving(edits ...func(*v1alpha1.QueuePolicy)) *v1alpha1.QueuePolicy {
 	p := queuePolicy(v1alpha1.HATwo, edits...)
 	p.DeletionTimestamp = &metav1.Time{Time: epoch}
-	if p.Status.Owned == nil {
-		p.Status.Owned = &v1alpha1.OwnedPolicy{ClusterUID: "uid", VHost: "/", Name: "orders"}
+	if p.Status.Clusters == nil {
+		p.Status.Clusters = owning("uid")
 	}
 	return p
+}
+
+func owning(uid string) []v1alpha1.ClusterPolicyStatus {
+	return []v1alpha1.ClusterPolicyStatus{{
+		Cluster: "shop/runtime", Owned: &v1alpha1.OwnedPolicy{ClusterUID: uid, VHost: "/", Name: "orders"},
+	}}
 }
 
 func TestDepart(t *testing.T) {
@@ -28,7 +34,7 @@ func TestDepart(t *testing.T) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationOrphan: "true"}
 	}
 	loser := func(p *v1alpha1.QueuePolicy) {
-		p.Status.Owned = &v1alpha1.OwnedPolicy{ClusterUID: "earlier", VHost: "/", Name: "orders"}
+		p.Status.Clusters = owning("earlier")
 	}
 	waiting, taken := claim("ns2/x", time.Hour, false, false), claim("ns2/x", time.Hour, true, false)
 	for _, c := range []struct {
@@ -48,13 +54,13 @@ func TestDepart(t *testing.T) {
 		{"E4: it waits to be taken over", leaving(), "uid", []Claim{waiting}, time.Second, Wait, ""},
 		{"E4: but not for ever", leaving(), "uid", []Claim{waiting}, time.Minute, RemovePolicy, EventRemoved},
 		{"E4: a rival that goes as well takes nothing over", leaving(), "uid", []Claim{claim("ns2/x", time.Hour, false, true)}, 0, RemovePolicy, EventRemoved},
-		{"E5: Retain leaves it", leaving(retain), "uid", nil, 0, LetGo, EventKept},
+		{"E5: Retain leaves it, and removes only what is temporary", leaving(retain), "uid", nil, 0, RemovePolicy, EventKept},
 		{"E4: Retain hands over too, else the next one finds a policy that nobody made", leaving(retain), "uid", []Claim{waiting}, time.Second, Wait, ""},
-		{"E5: Retain leaves it when nobody took it in time", leaving(retain), "uid", []Claim{waiting}, time.Minute, LetGo, EventKept},
+		{"E5: Retain leaves it when nobody took it in time", leaving(retain), "uid", []Claim{waiting}, time.Minute, RemovePolicy, EventKept},
 		{"E2: released by the annotation", leaving(orphan), "uid", []Claim{waiting}, 0, LetGo, EventOrphaned},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Depart(c.policy, c.uid, c.rivals, epoch.Add(c.after))
+			got := Depart(c.policy, c.uid, c.rivals, epoch, epoch.Add(c.after))
 			if got.Verb != c.verb || got.Event != c.event || got.Why == "" {
 				t.Errorf("%s, event %q, because %q; want %s, %q", got.Verb, got.Event, got.Why, c.verb, c.event)
 			}
@@ -82,7 +88,7 @@ func TestAfterRemoval(t *testing.T) {
 		{"E2: (f) 401, and the patience is over", time.Hour, &broker.Error{Kind: broker.Unauthorized, Reason: "401"}, LetGo, EventOrphaned, "401"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := AfterRemoval(Depart(leaving(), "uid", nil, epoch.Add(c.after)), c.failure)
+			got := AfterRemoval(Depart(leaving(), "uid", nil, epoch, epoch.Add(c.after)), c.failure)
 			if got.Verb != c.verb || got.Event != c.event || !strings.Contains(got.Why, c.says) {
 				t.Errorf("%s, event %q, because %q; want %s, %q, %q", got.Verb, got.Event, got.Why, c.verb, c.event, c.says)
 			}

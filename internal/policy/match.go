@@ -11,11 +11,19 @@ type Matcher struct {
 	dollar     bool           // has $
 	group      bool           // has (?, which may switch folding or lines on
 	classes    bool           // has classes that the broker extends to Latin-1
+	exact      map[string]bool
 }
 
 // NewMatcher prepares a pattern. The broker alone is the judge of patterns; where Go's engine would not surely give
 // the same answer, the matcher says so instead of guessing.
 func NewMatcher(pattern string) Matcher {
+	if names, exact := ExactNames(pattern); exact {
+		m := Matcher{exact: make(map[string]bool, len(names))}
+		for _, name := range names {
+			m.exact[name] = true
+		}
+		return m
+	}
 	if unportable.MatchString(pattern) {
 		return Matcher{}
 	}
@@ -34,7 +42,10 @@ func NewMatcher(pattern string) Matcher {
 
 // Match answers whether name matches, and whether the answer is known.
 func (m Matcher) Match(name string) (matched, known bool) {
-	if m.expression == nil {
+	switch {
+	case m.exact != nil:
+		return m.exact[name], true
+	case m.expression == nil:
 		return false, false
 	}
 	switch {

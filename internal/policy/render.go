@@ -25,37 +25,50 @@ func (r *Refusal) Error() string { return r.Message }
 // defaultGroupSize is the number of members of a quorum queue when the spec does not say.
 const defaultGroupSize = 3
 
-// Render answers the policy that the broker should have, or a *Refusal.
-func Render(p *v1alpha1.QueuePolicy, c broker.Capabilities) (broker.Policy, error) {
-	replication, err := replicationKeys(p.Spec.Replication, c)
+// Render answers what the broker should have, or a *Refusal. It knows the spec and the version alone; what it would do to
+// the queues that are there is for DangersOf.
+func Render(p *v1alpha1.QueuePolicy, c broker.Capabilities) (Rendered, error) {
+	definition, err := definitionOf(p, c)
 	if err != nil {
-		return broker.Policy{}, err
+		return Rendered{}, err
 	}
-	definition, err := extraKeys(p)
+	hard, err := hardKeys(p.Spec.HardLimits)
 	if err != nil {
-		return broker.Policy{}, err
+		return Rendered{}, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(replication)) {
-		if _, twice := definition[key]; twice {
-			return broker.Policy{}, invalid("definition may not set %q: replication mode %s does", key, p.Spec.Replication.Mode)
+	if overflowFor(p, hard) && len(definition) == 0 && c.KnowsOperatorKey("overflow") {
+		// An operator policy of its own hides no other policy, as one that only says overflow would.
+		hard["overflow"] = rejectPublish
+	} else if err := completeOverflow(p, definition, hard); err != nil {
+		return Rendered{}, err
+	}
+	if err := valid(c, definition, hard); err != nil {
+		return Rendered{}, err
+	}
+	target, err := applyTo(p, c)
+	if err != nil {
+		return Rendered{}, err
+	}
+	for _, keys := range []map[string]any{definition, hard} {
+		if err := reachesSomething(p, c, target, keys); err != nil {
+			return Rendered{}, err
 		}
-		definition[key] = replication[key]
 	}
-	if faults := c.ValidateDefinition(definition); len(faults) > 0 {
-		return broker.Policy{}, invalid("RabbitMQ %s would refuse the definition: %s", c.Version, strings.Join(faults, "; "))
-	}
-	applyTo, err := applyTo(p, c)
+	dead, err := DeadLetterOf(p)
 	if err != nil {
-		return broker.Policy{}, err
+		return Rendered{}, err
 	}
-	return broker.Policy{
-		VHost:      p.Spec.VHost,
-		Name:       p.BrokerPolicyName(),
-		Pattern:    p.Spec.Pattern,
-		ApplyTo:    applyTo,
-		Priority:   int(p.Spec.Priority),
-		Definition: definition,
-	}, nil
+	policy := broker.Policy{
+		VHost: p.Spec.VHost, Name: p.BrokerPolicyName(), Pattern: p.Spec.Pattern,
+		ApplyTo: target, Priority: int(p.Spec.Priority), Definition: definition,
+	}
+	out := Rendered{Policy: policy, DeadLetter: dead, Warnings: specWarnings(p, c, definition, hard)}
+	if len(hard) > 0 {
+		operator := policy
+		operator.Definition = hard
+		out.Operator = &operator
+	}
+	return out, nil
 }
 
 func invalid(format string, args ...any) *Refusal {
@@ -66,7 +79,60 @@ func unsupported(format string, args ...any) *Refusal {
 	return &Refusal{Reason: v1alpha1.ReasonUnsupportedByServer, Message: fmt.Sprintf(format, args...)}
 }
 
-func replicationKeys(r v1alpha1.ReplicationSpec, c broker.Capabilities) (map[string]any, error) {
+// setting is a policy key that a field of the spec sets.
+type setting struct {
+	key   string
+	value any
+	field string
+}
+
+// definitionOf collects the keys of all fields and of the raw definition; nobody may set one twice.
+func definitionOf(p *v1alpha1.QueuePolicy, c broker.Capabilities) (map[string]any, error) {
+	definition, err := extraKeys(p)
+	if err != nil {
+		return nil, err
+	}
+	if mode, given := definition["ha-mode"]; given && (mode == "all" || mode == "nodes") && c.MirroredQueues && !p.Spec.AcceptMirrorAll {
+		return nil, invalid("ha-mode %s makes every node that it names work for every queue: use replication mode HATwo or HAThree, or set acceptMirrorAll: true", mode)
+	}
+	for _, part := range []func(*v1alpha1.QueuePolicySpec, broker.Capabilities) ([]setting, error){
+		replicationKeys, limitKeys, deadLetterKeys, retryKeys, versionKeys,
+	} {
+		settings, err := part(&p.Spec, c)
+		if err != nil {
+			return nil, err
+		}
+		if len(settings) > 0 && p.Spec.ApplyTo == v1alpha1.TargetExchanges {
+			return nil, invalid("applyTo Exchanges contradicts %s, which is about queues: the policy would be in force nowhere; leave applyTo out", settings[0].field)
+		}
+		for _, s := range settings {
+			if _, twice := definition[s.key]; twice {
+				return nil, invalid("definition may not set %q: %s does", s.key, s.field)
+			}
+			definition[s.key] = s.value
+		}
+	}
+	return definition, nil
+}
+
+// valid holds both definitions against what the version takes. A policy may be absent when there is an operator policy.
+func valid(c broker.Capabilities, definition, hard map[string]any) error {
+	if len(definition) > 0 || len(hard) == 0 {
+		if faults := c.ValidateDefinition(definition); len(faults) > 0 {
+			return invalid("RabbitMQ %s would refuse the definition: %s", c.Version, strings.Join(faults, "; "))
+		}
+	}
+	if len(hard) > 0 {
+		if faults := c.ValidateOperatorDefinition(hard); len(faults) > 0 {
+			return invalid("RabbitMQ %s would refuse hardLimits: %s", c.Version, strings.Join(faults, "; "))
+		}
+	}
+	return nil
+}
+
+func replicationKeys(spec *v1alpha1.QueuePolicySpec, c broker.Capabilities) ([]setting, error) {
+	r := spec.Replication
+	field := fmt.Sprintf("replication mode %s", r.Mode)
 	switch r.Mode {
 	case v1alpha1.HATwo, v1alpha1.HAThree:
 		if !c.MirroredQueues {
@@ -77,11 +143,11 @@ func replicationKeys(r v1alpha1.ReplicationSpec, c broker.Capabilities) (map[str
 		if r.Sync == v1alpha1.SyncManual {
 			sync = "manual"
 		}
-		return map[string]any{"ha-mode": "exactly", "ha-params": int64(copies(r)), "ha-sync-mode": sync}, nil
+		return []setting{{"ha-mode", "exactly", field}, {"ha-params", int64(copies(r)), field}, {"ha-sync-mode", sync, field}}, nil
 	case v1alpha1.ReplicationQuorum:
-		keys := map[string]any{"queue-leader-locator": "balanced"}
+		keys := []setting{{"queue-leader-locator", "balanced", field}}
 		if c.MembershipReconciliation {
-			keys["target-group-size"] = int64(copies(r))
+			keys = append(keys, setting{"target-group-size", int64(copies(r)), field})
 		}
 		return keys, nil
 	}
@@ -131,6 +197,9 @@ func applyTo(p *v1alpha1.QueuePolicy, c broker.Capabilities) (broker.ApplyTo, er
 			return "", invalid("applyTo %s contradicts replication mode %s, which is about other queues: the policy would be in force nowhere; leave applyTo out",
 				p.Spec.ApplyTo, p.Spec.Replication.Mode)
 		}
+		if p.Spec.ApplyTo == v1alpha1.TargetExchanges && p.Spec.HardLimits != nil {
+			return "", invalid("applyTo Exchanges contradicts hardLimits, which are about queues; leave applyTo out")
+		}
 		if !c.CanApplyTo(target) {
 			return "", unsupported("RabbitMQ %s knows only applyTo Queues, Exchanges and All, not %s; "+
 				"leave applyTo out: the keys of the definition keep the policy off other queue types", c.Version, p.Spec.ApplyTo)
@@ -161,6 +230,40 @@ func contradicts(mode v1alpha1.ReplicationMode, target v1alpha1.PolicyTarget) bo
 		return mode == v1alpha1.HATwo || mode == v1alpha1.HAThree
 	}
 	return false
+}
+
+// reachesSomething refuses keys that no queue type supports which the policy is for: one of them makes the broker skip the
+// whole policy.
+func reachesSomething(p *v1alpha1.QueuePolicy, c broker.Capabilities, target broker.ApplyTo, definition map[string]any) error {
+	types := meantTypes(p.Spec.Replication.Mode, target)
+	if len(types) == 0 || len(definition) == 0 {
+		return nil
+	}
+	var faults []string
+	for _, t := range types {
+		supported, key := c.SupportsDefinition(t, definition)
+		if supported {
+			return nil
+		}
+		faults = append(faults, fmt.Sprintf("%s queues do not support %q", t, key))
+	}
+	return invalid("the policy would be in force nowhere, since RabbitMQ %s skips a policy with a key that a queue's type does not support: %s",
+		c.Version, strings.Join(faults, ", "))
+}
+
+// meantTypes are the queue types that a policy is for; none when it is not about queues alone.
+func meantTypes(mode v1alpha1.ReplicationMode, target broker.ApplyTo) []broker.QueueType {
+	switch {
+	case target == broker.ApplyToExchanges, target == broker.ApplyToAll && mode == v1alpha1.ReplicationNone:
+		return nil
+	case target == broker.ApplyToStreams:
+		return []broker.QueueType{broker.Stream}
+	case target == broker.ApplyToClassicQueues, mode == v1alpha1.HATwo, mode == v1alpha1.HAThree:
+		return []broker.QueueType{broker.Classic}
+	case target == broker.ApplyToQuorumQueues, mode == v1alpha1.ReplicationQuorum:
+		return []broker.QueueType{broker.Quorum}
+	}
+	return []broker.QueueType{broker.Classic, broker.Quorum, broker.Stream}
 }
 
 // Describe is the definition in one line with its keys in order, as `ha-mode: exactly, ha-params: 2`.

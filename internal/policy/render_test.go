@@ -58,7 +58,7 @@ func mustRender(t testing.TB, p *v1alpha1.QueuePolicy, version string) broker.Po
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return got.Policy
 }
 
 func TestRenderEachModeOnEachLine(t *testing.T) {
@@ -85,7 +85,7 @@ func TestRenderEachModeOnEachLine(t *testing.T) {
 		{queuePolicy(v1alpha1.ReplicationQuorum, size(5)), "4.3.6", broker.ApplyToQuorumQueues, grown(5)},
 		{queuePolicy(v1alpha1.ReplicationNone, definition(`{"max-length":5}`)), "3.10.8", broker.ApplyToQueues, limits},
 		{queuePolicy(v1alpha1.ReplicationNone, definition(`{"max-length":5}`)), "4.3.6", broker.ApplyToQueues, limits},
-		{queuePolicy(v1alpha1.ReplicationNone, definition(`{"max-length":5}`), target(v1alpha1.TargetStreams)), "4.3.6", broker.ApplyToStreams, limits},
+		{queuePolicy(v1alpha1.ReplicationNone, definition(`{"max-age":"7D"}`), target(v1alpha1.TargetStreams)), "4.3.6", broker.ApplyToStreams, keys{"max-age": "7D"}},
 		{queuePolicy(v1alpha1.ReplicationNone, definition(`{"alternate-exchange":"rest"}`), target(v1alpha1.TargetExchanges)), "3.10.8", broker.ApplyToExchanges, keys{"alternate-exchange": "rest"}},
 		{queuePolicy(v1alpha1.HATwo, target(v1alpha1.TargetAll)), "3.13", broker.ApplyToAll, two},
 		{queuePolicy(v1alpha1.HATwo, definition(`{"max-length":5}`)), "3.12", broker.ApplyToClassicQueues,

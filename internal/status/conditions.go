@@ -50,12 +50,15 @@ type setter struct {
 const messageMost = 4096
 
 // short is text of at most messageMost bytes.
-func short(text string) string {
-	if len(text) <= messageMost {
+func short(text string) string { return cut(text, messageMost) }
+
+// cut is text of at most most bytes.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
 	const more = "…"
-	return strings.ToValidUTF8(text[:messageMost-len(more)], "") + more
+	return strings.ToValidUTF8(text[:most-len(more)], "") + more
 }
 
 func (s setter) set(condition string, v verdict) {

@@ -22,11 +22,13 @@ func inForceEverywhere(edits ...func(*Policy)) Policy {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "messaging", Name: "orders", Generation: 2},
 			Spec:       v1alpha1.QueuePolicySpec{VHost: "/", Pattern: "^orders", Replication: v1alpha1.ReplicationSpec{Mode: v1alpha1.HATwo}},
 		},
-		Owned:    &v1alpha1.OwnedPolicy{ClusterUID: "uid", VHost: "/", Name: "orders"},
-		Standing: policy.Standing{Owner: true},
-		Change:   policy.Change{Verb: policy.Keep, Why: "the broker has the policy as it should be"},
-		Done:     true,
-		Effect:   &policy.Effect{Matched: ptr(4), InForce: 4},
+		Clusters: []PolicyOn{{
+			Cluster:  "messaging/runtime",
+			Owned:    &v1alpha1.OwnedPolicy{ClusterUID: "uid", VHost: "/", Name: "orders"},
+			Standing: policy.Standing{Owner: true},
+			Done:     true,
+			Effect:   &policy.Effect{Matched: ptr(4), InForce: 4},
+		}},
 	}
 	for _, edit := range edits {
 		edit(&in)
@@ -34,11 +36,14 @@ func inForceEverywhere(edits ...func(*Policy)) Policy {
 	return in
 }
 
+// on is the only cluster.
+func (in *Policy) on() *PolicyOn { return &in.Clusters[0] }
+
 func groups(g ...policy.Group) func(*Policy) {
 	return func(in *Policy) {
-		in.Effect.NotInForce = g
+		in.on().Effect.NotInForce = g
 		for _, group := range g {
-			in.Effect.InForce -= len(group.Queues)
+			in.on().Effect.InForce -= len(group.Queues)
 		}
 	}
 }
@@ -49,26 +54,26 @@ func group(reason string, queues ...string) policy.Group {
 
 func unasked(reason string) func(*Policy) {
 	return func(in *Policy) {
-		in.Unasked, in.Standing, in.Effect, in.Done = &Problem{Reason: reason, Message: "not asked"}, policy.Standing{}, nil, false
+		in.on().Unasked, in.on().Standing, in.on().Effect, in.on().Done = &Problem{Reason: reason, Message: "not asked"}, policy.Standing{}, nil, false
 	}
 }
 
 func refused(in *Policy) {
-	in.Refused = &Problem{Reason: v1alpha1.ReasonUnsupportedByServer, Message: "use Quorum"}
-	in.Standing, in.Effect, in.Done = policy.Standing{}, nil, false
+	in.on().Refused = &Problem{Reason: v1alpha1.ReasonUnsupportedByServer, Message: "use Quorum"}
+	in.on().Standing, in.on().Effect, in.on().Done = policy.Standing{}, nil, false
 }
 
 func loses(reason string) func(*Policy) {
 	return func(in *Policy) {
-		in.Standing, in.Owned, in.Effect, in.Done = policy.Standing{Reason: reason, Message: "somebody else has it"}, nil, nil, false
+		in.on().Standing, in.on().Owned, in.on().Effect, in.on().Done = policy.Standing{Reason: reason, Message: "somebody else has it"}, nil, nil, false
 	}
 }
 
 func pending(in *Policy) {
-	in.Done, in.Effect, in.Change = false, nil, policy.Change{Verb: policy.Put, Why: "about to be written"}
+	in.on().Done, in.on().Effect, in.on().Why = false, nil, "about to be written"
 }
 
-func unevaluated(in *Policy) { in.Effect.Matched = nil }
+func unevaluated(in *Policy) { in.on().Effect.Matched = nil }
 
 func TestConditionsOfAPolicy(t *testing.T) {
 	type expected struct {
@@ -122,14 +127,14 @@ func TestConditionsOfAPolicy(t *testing.T) {
 }
 
 func TestCountsOfAPolicy(t *testing.T) {
-	got := ForPolicy(inForceEverywhere(func(in *Policy) { in.Effect.Matched, in.Effect.InForce = ptr(9), 9 },
+	got := ForPolicy(inForceEverywhere(func(in *Policy) { in.on().Effect.Matched, in.on().Effect.InForce = ptr(9), 9 },
 		groups(group(v1alpha1.ReasonSynchronising, "q1", "q2", "q3", "q4"), group(v1alpha1.ReasonUnknown, "q5"))), noon)
 	want := &v1alpha1.PolicyQueues{Matched: ptr(int32(9)), InForce: 4, NotInForce: []v1alpha1.QueueGroup{
 		{Reason: v1alpha1.ReasonSynchronising, Count: 4, Examples: []string{"q1", "q2", "q3"}, Message: "because of Synchronising"},
 		{Reason: v1alpha1.ReasonUnknown, Count: 1, Examples: []string{"q5"}, Message: "because of Unknown"},
 	}}
-	if got.InForce != "4/9" || !reflect.DeepEqual(got.Queues, want) {
-		t.Errorf("%q, %+v", got.InForce, got.Queues)
+	if got.InForce != "4/9" || !reflect.DeepEqual(got.Clusters[0].Queues, want) {
+		t.Errorf("%q, %+v", got.InForce, got.Clusters[0].Queues)
 	}
 	expectCondition(t, got.Conditions, v1alpha1.ConditionInForce, metav1.ConditionFalse, v1alpha1.ReasonSynchronising, `4 queues, as "q1": because of Synchronising`)
 }
@@ -137,12 +142,12 @@ func TestCountsOfAPolicy(t *testing.T) {
 // C3: "cannot preview" is never "0 queues"; queues that were not looked at are not counted at all.
 func TestUnknownCountsAreNotZero(t *testing.T) {
 	got := ForPolicy(inForceEverywhere(unevaluated), noon)
-	if got.InForce != "4/?" || got.Queues.Matched != nil {
-		t.Errorf("%q, %+v", got.InForce, got.Queues)
+	if got.InForce != "4/?" || got.Clusters[0].Queues.Matched != nil {
+		t.Errorf("%q, %+v", got.InForce, got.Clusters[0].Queues)
 	}
 	got = ForPolicy(inForceEverywhere(unasked(v1alpha1.ReasonUnreachable)), noon)
-	if got.InForce != "" || got.Queues != nil {
-		t.Errorf("%q, %+v though no queue was read", got.InForce, got.Queues)
+	if got.InForce != "" || got.Clusters[0].Queues != nil {
+		t.Errorf("%q, %+v though no queue was read", got.InForce, got.Clusters[0].Queues)
 	}
 }
 
@@ -169,11 +174,13 @@ func TestTheQuorumDecisionIsDueTheDayAfter(t *testing.T) {
 		says      string
 	}{
 		{"long before", "2027-01-01T00:00:00Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, "by 2027-09-30"},
-		{"the last second of the day", "2027-09-30T23:59:59Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"the last second of the day", "2027-09-30T23:59:59Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDueSoon, "less than 30 days"},
+		{"31 days before", "2027-08-31T23:59:59Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"30 days before", "2027-09-01T00:00:00Z", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDueSoon, `owner "team-payments"`},
 		{"the first second of the next", "2027-10-01T00:00:00Z", by("2027-09-30", v1alpha1.HAThree), metav1.ConditionTrue, v1alpha1.ReasonDatePassed, `owner "team-payments"`},
-		{"the next day in the east is still the day", "2027-10-01T01:59:59+02:00", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"the next day in the east is still the day", "2027-10-01T01:59:59+02:00", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDueSoon, ""},
 		{"the day in the west is the next already", "2027-09-30T20:00:00-04:00", by("2027-09-30", v1alpha1.HATwo), metav1.ConditionTrue, v1alpha1.ReasonDatePassed, ""},
-		{"a leap day", "2028-02-29T23:59:59Z", by("2028-02-29", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDateInFuture, ""},
+		{"a leap day", "2028-02-29T23:59:59Z", by("2028-02-29", v1alpha1.HATwo), metav1.ConditionFalse, v1alpha1.ReasonDueSoon, ""},
 		{"no day", "2027-09-30T00:00:00Z", by("2027-02-30", v1alpha1.HATwo), metav1.ConditionUnknown, v1alpha1.ReasonInvalidSpec, "2027-02-30"},
 		{"nothing to decide", "2027-10-01T00:00:00Z", func(*Policy) {}, "", "", ""},
 		{"decided: the queues are not mirrored any more", "2027-10-01T00:00:00Z", by("2027-09-30", v1alpha1.ReplicationQuorum), "", "", ""},
@@ -207,12 +214,12 @@ func TestABlockedDeletionIsSaid(t *testing.T) {
 
 // E4: the status records what is owned, and forgets what is not.
 func TestOwnershipIsRecorded(t *testing.T) {
-	if got := ForPolicy(inForceEverywhere(), noon).Owned; got == nil || got.Name != "orders" {
+	if got := ForPolicy(inForceEverywhere(), noon).Clusters[0].Owned; got == nil || got.Name != "orders" {
 		t.Errorf("owned %+v", got)
 	}
 	in := inForceEverywhere(loses(v1alpha1.ReasonOtherQueuePolicy))
-	in.Object.Status.Owned = &v1alpha1.OwnedPolicy{Name: "orders"}
-	if got := ForPolicy(in, noon).Owned; got != nil {
+	in.Object.Status.Clusters = []v1alpha1.ClusterPolicyStatus{{Cluster: "messaging/runtime", Owned: &v1alpha1.OwnedPolicy{Name: "orders"}}}
+	if got := ForPolicy(in, noon).Clusters[0].Owned; got != nil {
 		t.Errorf("a loser still records %+v", got)
 	}
 }
@@ -244,7 +251,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 	p := &v1alpha1.QueuePolicy{}
 	for _, letter := range []string{"x", "日"} {
 		long := strings.Repeat(letter, 40_000)
-		got := ForPolicy(Policy{Object: p, Refused: &Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: long}}, time.Unix(0, 0))
+		got := ForPolicy(Policy{Object: p, Clusters: []PolicyOn{{Refused: &Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: long}}}}, time.Unix(0, 0))
 		for _, c := range got.Conditions {
 			if len(c.Message) > messageMost || !utf8.ValidString(c.Message) {
 				t.Errorf("%s: %d bytes, valid: %t", c.Type, len(c.Message), utf8.ValidString(c.Message))

@@ -6,15 +6,18 @@ import (
 	"testing"
 )
 
+// part of the suite.
+type part struct {
+	name string
+	run  func(*testing.T, *subject)
+}
+
 // TestContract runs the whole suite against every subject.
 func TestContract(t *testing.T) {
 	for _, one := range subjects {
 		t.Run(one.name, func(t *testing.T) {
 			s := one.start(t)
-			for _, part := range []struct {
-				name string
-				run  func(*testing.T, *subject)
-			}{
+			for _, part := range append([]part{
 				{"policies", testPolicies},
 				{"refusals", testRefusals},
 				{"names", testNames},
@@ -25,8 +28,12 @@ func TestContract(t *testing.T) {
 				{"guests", testGuests},
 				{"parameters", testParameters},
 				{"table", testTable},
+				{"operator-policies", testOperatorPolicies},
+				{"topology", testTopology},
+				{"sizes", testSizes},
 				{"statistics-off", testStatisticsOff},
-			} {
+				{"backlogs", testBacklogs},
+			}, s.more...) {
 				t.Run(part.name, func(t *testing.T) { part.run(t, s) })
 			}
 			t.Run("nothing-is-left-behind", func(t *testing.T) { testNothingLeft(t, s) })

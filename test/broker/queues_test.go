@@ -13,6 +13,7 @@ func testQueues(t *testing.T, s *subject) {
 	t.Run("properties", func(t *testing.T) { testQueueProperties(t, s) })
 	t.Run("policy-and-effective-definition", func(t *testing.T) { testInForce(t, s) })
 	t.Run("operator-policy-in-force", func(t *testing.T) { testOperatorPolicy(t, s) })
+	t.Run("taken-by-the-process", func(t *testing.T) { testTaken(t, s) })
 	t.Run("counts", func(t *testing.T) { testCounts(t, s) })
 	t.Run("mirrors", func(t *testing.T) { testMirrors(t, s) })
 }
@@ -147,6 +148,31 @@ func testOperatorPolicy(t *testing.T, s *subject) {
 		ok := q.OperatorPolicy != nil && *q.OperatorPolicy == "op" && q.EffectiveDefinition != nil && broker.EqualDefinitions(q.EffectiveDefinition, want)
 		return ok, fmt.Sprintf("%+v", q)
 	})
+}
+
+// testTaken: what is stored is in force in the listing at once; a queue that has no time for it says so.
+func testTaken(t *testing.T, s *subject) {
+	ctx, client := context.Background(), s.client(t)
+	vhost := s.vhost(t, client, "")
+	must(t, client.PutQueue(ctx, broker.Queue{VHost: vhost, Name: "q", Durable: true, Type: broker.Classic}))
+	taken := func(want map[string]any) func() (bool, string) {
+		return func() (bool, string) {
+			queues, err := client.Queues(ctx, vhost, broker.WithStatistics)
+			must(t, err)
+			return queues[0].Taken != nil && broker.EqualDefinitions(queues[0].Taken, want), fmt.Sprintf("%+v", queues[0])
+		}
+	}
+	eventually(t, taken(map[string]any{}))
+	s.suspend(t, vhost, "q", true)
+	definition := map[string]any{"overflow": "reject-publish"}
+	must(t, client.PutPolicy(ctx, broker.Policy{VHost: vhost, Name: "p", Pattern: "^q$", Definition: definition}))
+	queues, err := client.Queues(ctx, vhost, broker.WithoutCounts, broker.WithStatistics)
+	must(t, err)
+	if q := queues[0]; !broker.EqualDefinitions(q.EffectiveDefinition, definition) || q.Taken == nil || len(q.Taken) > 0 {
+		t.Errorf("a process that does nothing has taken %v, and in force is %v", q.Taken, q.EffectiveDefinition)
+	}
+	s.suspend(t, vhost, "q", false)
+	eventually(t, taken(definition))
 }
 
 // testCounts: a listing has the counts of classic and quorum queues now, and all of them, with consumers, from the

@@ -52,6 +52,28 @@ func real(t *testing.T, version, variable string) *subject {
 			t.Fatal(err)
 		}
 	}
+	s.restart = func(t *testing.T) {
+		t.Helper()
+		must(t, at.Restart())
+	}
+	s.hold = func(t *testing.T, vhost, queue string, n int) {
+		t.Helper()
+		channel := dial(t, at.AMQP, vhost)
+		for range n {
+			if _, got, err := channel.Get(queue, false); err != nil || !got {
+				t.Fatalf("get from %q: %v %v", queue, got, err)
+			}
+		}
+	}
+	s.suspend = func(t *testing.T, vhost, queue string, on bool) {
+		t.Helper()
+		verb := map[bool]string{true: "suspend", false: "resume"}[on]
+		const code = `{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"%s">>, queue, <<"%s">>)), sys:%s(amqqueue:get_pid(Q)).`
+		if _, err := at.Run("rabbitmqctl", "eval", fmt.Sprintf(code, vhost, queue, verb)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.more = proofs(at)
 	s.forbidden = forbiddenUser
 	overview, err := s.client(t).Overview(t.Context())
 	if err != nil {

@@ -28,6 +28,14 @@ type subject struct {
 	password   string
 	// setStatistics turns the collection of statistics off or on.
 	setStatistics func(t *testing.T, on bool)
+	// restart ends all nodes as a power cut does, and starts them again.
+	restart func(t *testing.T)
+	// hold takes n messages from a queue and does not acknowledge them until the restart.
+	hold func(t *testing.T, vhost, queue string, n int)
+	// suspend keeps the process of a queue from doing anything, or lets it go on.
+	suspend func(t *testing.T, vhost, queue string, on bool)
+	// more parts, for this subject alone.
+	more []part
 	// forbidden gives the credentials of a user who may not access vhost, and restores things at the test's end.
 	forbidden func(t *testing.T, s *subject, vhost string) (username, password string)
 }
@@ -48,6 +56,11 @@ func fake(t *testing.T, version string) *subject {
 	s.url, s.prometheus = server.URL(), server.URL()
 	s.username, s.password = "contract", "a secret"
 	s.setStatistics = func(_ *testing.T, on bool) { server.SetStatistics(on) }
+	s.restart = func(*testing.T) { server.RestartNodes() }
+	s.suspend = func(_ *testing.T, _, _ string, on bool) { server.BusyQueues(on) }
+	s.hold = func(_ *testing.T, vhost, queue string, n int) {
+		server.SetCounts(vhost, queue, server.Ready(vhost, queue)-int64(n), int64(n), 1)
+	}
 	s.forbidden = func(t *testing.T, s *subject, vhost string) (string, string) {
 		server.Forbid(vhost, true)
 		t.Cleanup(func() { server.Forbid(vhost, false) })

@@ -310,7 +310,7 @@ func TestDeletedQueuePolicyLeavesNoPolicy(t *testing.T) {
 
 func newPolicy(l *line, name, pattern string) *v1alpha1.QueuePolicy {
 	p := &v1alpha1.QueuePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
-	p.Spec.ClusterRef.Name, p.Spec.Pattern = l.cluster, pattern
+	p.Spec.ClusterRef, p.Spec.Pattern = &v1alpha1.PolicyClusterReference{Name: l.cluster}, pattern
 	p.Spec.Replication.Mode = v1alpha1.ReplicationNone
 	return p
 }

@@ -20,6 +20,7 @@ var (
 	notFound      = &refusal{http.StatusNotFound, "Object Not Found", "Not Found"}
 	vhostNotFound = &refusal{http.StatusNotFound, "not_found", "vhost_not_found"}
 	notAllowed    = &refusal{status: http.StatusMethodNotAllowed}
+	accessRefused = &refusal{http.StatusUnauthorized, "not_authorised", "Access refused."}
 	crashed       = &refusal{status: http.StatusInternalServerError}
 )
 

@@ -1,6 +1,7 @@
 package brokertest
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,30 +13,44 @@ import (
 // applyPolicies decides again which policies are in force on the queues of a vhost.
 func (s *Server) applyPolicies(name string) {
 	v := s.vhosts[name]
+	policies, operator := byName(v.policies), byName(v.operator)
 	for _, q := range v.queues {
-		s.applyTo(v, q)
+		s.apply(v, q, policies, operator)
 	}
 }
 
-func (s *Server) applyTo(v *vhost, q *queue) {
-	q.policy = s.inForce(v.policies, q)
-	q.operator = s.inForce(v.operator, q)
+func (s *Server) applyTo(v *vhost, q *queue) { s.apply(v, q, byName(v.policies), byName(v.operator)) }
+
+func (s *Server) apply(v *vhost, q *queue, policies, operator []broker.Policy) {
+	before := q.effective
+	q.policy = s.inForce(policies, q)
+	q.operator = s.inForce(operator, q)
 	q.effective = merged(q.policy, q.operator)
 	s.mirror(q)
+	switch {
+	case before == nil: // a new queue
+		s.take(v, q)
+	case !broker.EqualDefinitions(before, q.effective):
+		s.settle(v, q)
+	}
+}
+
+// byName are policies in the order of their names. Definitions are shared: nobody changes one in place.
+func byName(policies map[string]broker.Policy) []broker.Policy {
+	return slices.SortedFunc(maps.Values(policies), func(a, b broker.Policy) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // inForce is the policy with the highest priority of those that match the queue, its type, and have no key that the
 // type does not support.
-func (s *Server) inForce(policies map[string]broker.Policy, q *queue) *broker.Policy {
+func (s *Server) inForce(policies []broker.Policy, q *queue) *broker.Policy {
 	var best *broker.Policy
-	for _, policy := range sortedPolicies(policies) {
-		supported, _ := s.caps.SupportsDefinition(q.kind, policy.Definition)
-		if !supported || !appliesTo(policy.ApplyTo, q.kind) || !matches(policy.Pattern, q.name) {
+	for i := range policies {
+		policy := &policies[i]
+		if best != nil && policy.Priority <= best.Priority || !appliesTo(policy.ApplyTo, q.kind) || !matches(policy.Pattern, q.name) {
 			continue
 		}
-		if best == nil || policy.Priority > best.Priority {
-			found := policy
-			best = &found
+		if supported, _ := s.caps.SupportsDefinition(q.kind, policy.Definition); supported {
+			best = policy
 		}
 	}
 	return best
@@ -55,24 +70,15 @@ func appliesTo(a broker.ApplyTo, kind broker.QueueType) bool {
 	return false
 }
 
-// merged is the effective definition: the smaller of two limits, the operator's value otherwise.
+// merged is the effective definition.
 func merged(policy, operator *broker.Policy) map[string]any {
-	effective := map[string]any{}
-	if policy != nil {
-		effective = broker.NormalizeDefinition(policy.Definition)
-	}
-	if operator == nil {
-		return effective
-	}
-	for key, value := range operator.Definition {
-		mine, isNumber := effective[key].(int64)
-		theirs, both := value.(int64)
-		if isNumber && both && mine < theirs {
-			continue
+	definition := func(p *broker.Policy) map[string]any {
+		if p == nil {
+			return nil
 		}
-		effective[key] = value
+		return p.Definition
 	}
-	return effective
+	return broker.MergeOperator(definition(policy), definition(operator))
 }
 
 // mirror places the mirrors of a classic queue by its ha-* keys. Mirrors that may stay do.

@@ -121,7 +121,7 @@ func (s *Server) readPolicy(r exchange) (broker.Policy, *refusal) {
 			return broker.Policy{}, crashed
 		}
 	}
-	if fault := s.definitionFault(definition); fault != "" {
+	if fault := s.definitionFault(definition, strings.HasPrefix(r.URL.Path, "/api/operator-policies")); fault != "" {
 		return broker.Policy{}, s.invalid(fault)
 	}
 	return policy, nil
@@ -163,18 +163,21 @@ func (s *Server) applyToFault(name string) string {
 
 // definitionFault judges by Warren's own table of keys, which test/broker holds against real brokers, and says it in
 // the broker's way.
-func (s *Server) definitionFault(definition map[string]any) string {
+func (s *Server) definitionFault(definition map[string]any, operator bool) string {
 	if len(definition) == 0 {
 		return "no policy provided"
 	}
-	faults := s.caps.ValidateDefinition(definition)
+	validate, knows := s.caps.ValidateDefinition, s.caps.KnowsPolicyKey
+	if operator {
+		validate, knows = s.caps.ValidateOperatorDefinition, s.caps.KnowsOperatorKey
+	}
+	faults := validate(definition)
 	if len(faults) == 0 {
 		return ""
 	}
-	known := s.caps.PolicyKeys()
 	var unknown []string
 	for _, key := range slices.Sorted(maps.Keys(definition)) {
-		if !slices.Contains(known, key) {
+		if !knows(key) {
 			unknown = append(unknown, fmt.Sprintf("{<<%q>>,%s}", key, erlang(definition[key])))
 		}
 	}

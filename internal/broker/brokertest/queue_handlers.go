@@ -60,8 +60,22 @@ func (s *Server) deleteQueue(r exchange) (reply, *refusal) {
 	if refused != nil {
 		return reply{}, refused
 	}
-	if v.queues[r.names[1]] == nil {
+	q := v.queues[r.names[1]]
+	if q == nil {
 		return reply{}, notFound
+	}
+	ifUnused, ifEmpty := r.URL.Query().Get("if-unused") == "true", r.URL.Query().Get("if-empty") == "true"
+	for flag, given := range map[string]bool{"if-unused": ifUnused, "if-empty": ifEmpty && !ifUnused} {
+		if given && q.kind != broker.Classic {
+			return reply{}, badRequest(fmt.Sprintf("cannot delete queue '%s' in vhost '%s'. queue.delete operations with %s flag set are not supported by %s queues",
+				q.name, r.names[0], flag, q.kind))
+		}
+	}
+	switch {
+	case ifEmpty && q.ready > 0:
+		return reply{}, badRequest(fmt.Sprintf("queue '%s' in vhost '%s' not empty", q.name, r.names[0]))
+	case ifUnused && q.consumers > 0:
+		return reply{}, badRequest(fmt.Sprintf("queue '%s' in vhost '%s' in use", q.name, r.names[0]))
 	}
 	v.remove(r.names[1])
 	return reply{status: http.StatusNoContent}, nil

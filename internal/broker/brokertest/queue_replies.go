@@ -62,6 +62,8 @@ func (s *Server) queueReply(vhost string, q *queue, see view) map[string]any {
 	reply["messages_unacknowledged"] = q.unacknowledged
 	if see == withStatistics {
 		reply["consumers"] = q.consumers
+		reply["effective_policy_definition"] = q.taken
+		reply["message_bytes"] = q.ready + q.unacknowledged // every message is one byte
 	}
 	return reply
 }

@@ -54,11 +54,30 @@ func (s *Server) answer(r *http.Request) (reply, *refusal) {
 	if len(words) == 1 {
 		return reply{}, notFound
 	}
+	if r.Method == http.MethodPost {
+		return s.answerPost(exchange{Request: r, names: words[2:]}, words[1])
+	}
 	handle := s.route(words[1], len(words)-2, r.Method)
 	if handle == nil {
 		return reply{}, notFound
 	}
 	return handle(exchange{Request: r, names: words[2:]})
+}
+
+// answerPost is for what is done to an object rather than stored.
+func (s *Server) answerPost(r exchange, word string) (reply, *refusal) {
+	n := r.names
+	switch {
+	case word == "bindings" && len(n) == 5 && n[1] == "e":
+		return s.postBinding(r)
+	case word == "exchanges" && len(n) == 3 && n[2] == "publish":
+		return s.postMessage(r)
+	case word == "queues" && len(n) == 3 && n[2] == "get":
+		return s.postGet(r)
+	case word == "queues" && len(n) == 5 && n[0] == "quorum" && n[3] == "replicas" && n[4] == "add":
+		return s.postReplica(r)
+	}
+	return reply{}, notAllowed
 }
 
 // segments takes a path apart as the broker's web server does: split, decode each, then resolve dots.
@@ -147,6 +166,8 @@ func (s *Server) route(word string, names int, method string) handler {
 		"policies":          {s.listPolicies, s.getPolicy, s.putPolicy, s.deletePolicy, 2},
 		"operator-policies": {s.listPolicies, s.getPolicy, s.putPolicy, s.deletePolicy, 2},
 		"queues":            {s.listQueues, s.getQueue, s.putQueue, s.deleteQueue, 2},
+		"exchanges":         {s.listExchanges, s.getExchange, s.putExchange, s.deleteExchange, 2},
+		"bindings":          {list: s.listBindings, names: 2},
 	}[word]
 	switch {
 	case !known:

@@ -40,6 +40,7 @@ type Server struct {
 	nodes        []broker.Node
 	overview     broker.Overview
 	synchronised bool
+	busy         bool // processes of queues do not come to changes of policies
 	statistics   bool
 	username     string
 	password     string

@@ -17,10 +17,16 @@ type vhost struct {
 	sorted   []string // names of queues, nil after a change
 	policies map[string]broker.Policy
 	operator map[string]broker.Policy
+
+	exchanges map[string]broker.Exchange
+	bindings  []broker.Binding // without the default exchange's
 }
 
 func newVHost() *vhost {
-	return &vhost{queues: map[string]*queue{}, policies: map[string]broker.Policy{}, operator: map[string]broker.Policy{}}
+	return &vhost{
+		queues: map[string]*queue{}, policies: map[string]broker.Policy{}, operator: map[string]broker.Policy{},
+		exchanges: ownExchanges(),
+	}
 }
 
 func (v *vhost) put(q *queue) {
@@ -31,6 +37,7 @@ func (v *vhost) put(q *queue) {
 func (v *vhost) remove(name string) {
 	delete(v.queues, name)
 	v.sorted = nil
+	v.bindings = slices.DeleteFunc(v.bindings, func(b broker.Binding) bool { return !b.ToExchange && b.Destination == name })
 }
 
 // names of the queues, sorted once per change: a test lists thousands of queues page by page.
@@ -55,10 +62,14 @@ type queue struct {
 
 	policy, operator *broker.Policy
 	effective        map[string]any
+	taken            map[string]any // by the queue's process
 	mirrored         bool
 	mirrors, synced  []string
 
 	ready, unacknowledged, consumers int64
+	// dropped messages that nothing else got; overflow is what the process does at its limit.
+	dropped  int64
+	overflow string
 }
 
 // AddVHost makes a vhost if it does not exist.
@@ -152,6 +163,30 @@ func (s *Server) Policies(vhost string) []broker.Policy {
 	return sortedPolicies(v.policies)
 }
 
+// SetOperatorPolicy stores an operator policy without HTTP and without a check.
+func (s *Server) SetOperatorPolicy(p broker.Policy) {
+	s.AddVHost(p.VHost)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.ApplyTo == "" {
+		p.ApplyTo = broker.ApplyToAll
+	}
+	p.Definition = broker.NormalizeDefinition(p.Definition)
+	s.vhosts[p.VHost].operator[p.Name] = p
+	s.applyPolicies(p.VHost)
+}
+
+// OperatorPolicies of a vhost, sorted by name.
+func (s *Server) OperatorPolicies(vhost string) []broker.Policy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.vhosts[vhost]
+	if v == nil {
+		return nil
+	}
+	return sortedPolicies(v.operator)
+}
+
 // SetSynchronised leaves mirrors that come from now on out of sync when off, and brings all in sync when on.
 func (s *Server) SetSynchronised(on bool) {
 	s.mu.Lock()
@@ -170,7 +205,7 @@ func (s *Server) SetSynchronised(on bool) {
 func (s *Server) newQueue(q broker.Queue) *queue {
 	made := &queue{
 		name: q.Name, kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, state: "running",
-		arguments: broker.NormalizeDefinition(q.Arguments),
+		arguments: broker.NormalizeDefinition(q.Arguments), overflow: "drop-head",
 	}
 	if made.arguments == nil {
 		made.arguments = map[string]any{}

@@ -170,7 +170,7 @@ func unreachable(op string, err error, limit time.Duration) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		reason = fmt.Sprintf("no answer in time (the limit of one call is %s)", limit)
 	}
-	return &broker.Error{Kind: broker.Unavailable, Op: op, Reason: reason, Err: err}
+	return &broker.Error{Kind: broker.Unavailable, Op: op, Reason: reason, Err: err, TooSlow: timedOut(err)}
 }
 
 // withoutSource is the text of a network error without the port that this side happened to have: the text goes into a

@@ -23,7 +23,12 @@ func failure(op string, got answer) error {
 	if said, own := complaintOf(got.body); own {
 		kind, reason = said.failure(got.status)
 	}
-	return &broker.Error{Kind: kind, Op: op, Reason: reason}
+	return &broker.Error{Kind: kind, Op: op, Reason: reason, TooSlow: tooSlow(got.status)}
+}
+
+// tooSlow tells whether a status says that there was no time for an answer.
+func tooSlow(status int) bool {
+	return status == http.StatusGatewayTimeout || status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }
 
 // foreignFailure is what a status means without the broker's own JSON.

@@ -65,8 +65,22 @@ func wholePriority(n json.Number) int {
 	return int(math.Floor(f))
 }
 
+// OperatorPolicies implements broker.OperatorPolicyStore.
+func (c *client) OperatorPolicies(ctx context.Context, vhost string) ([]broker.Policy, error) {
+	return c.policiesOf(ctx, "operator-policies", vhost)
+}
+
 // PutPolicy implements broker.PolicyStore. An empty ApplyTo means all.
 func (c *client) PutPolicy(ctx context.Context, policy broker.Policy) error {
+	return c.putPolicyOf(ctx, "policies", "policy", policy)
+}
+
+// PutOperatorPolicy implements broker.OperatorPolicyStore. An empty ApplyTo means all.
+func (c *client) PutOperatorPolicy(ctx context.Context, policy broker.Policy) error {
+	return c.putPolicyOf(ctx, "operator-policies", "operator policy", policy)
+}
+
+func (c *client) putPolicyOf(ctx context.Context, word, title string, policy broker.Policy) error {
 	applyTo := policy.ApplyTo
 	if applyTo == "" {
 		applyTo = broker.ApplyToAll
@@ -76,9 +90,9 @@ func (c *client) PutPolicy(ctx context.Context, policy broker.Policy) error {
 		definition = map[string]any{} // the broker's sentence for null is a 500
 	}
 	_, err := c.do(ctx, call{
-		op:     fmt.Sprintf("put policy %q in vhost %q", policy.Name, policy.VHost),
+		op:     fmt.Sprintf("put %s %q in vhost %q", title, policy.Name, policy.VHost),
 		method: http.MethodPut,
-		path:   at("policies").named(policy.VHost, policy.Name),
+		path:   at(word).named(policy.VHost, policy.Name),
 		body:   policyRequest{Pattern: policy.Pattern, ApplyTo: applyTo, Priority: policy.Priority, Definition: definition},
 	})
 	return err
@@ -86,10 +100,19 @@ func (c *client) PutPolicy(ctx context.Context, policy broker.Policy) error {
 
 // DeletePolicy implements broker.PolicyStore.
 func (c *client) DeletePolicy(ctx context.Context, vhost, name string) error {
+	return c.deletePolicyOf(ctx, "policies", "policy", vhost, name)
+}
+
+// DeleteOperatorPolicy implements broker.OperatorPolicyStore.
+func (c *client) DeleteOperatorPolicy(ctx context.Context, vhost, name string) error {
+	return c.deletePolicyOf(ctx, "operator-policies", "operator policy", vhost, name)
+}
+
+func (c *client) deletePolicyOf(ctx context.Context, word, title, vhost, name string) error {
 	_, err := c.do(ctx, call{
-		op:     fmt.Sprintf("delete policy %q in vhost %q", name, vhost),
+		op:     fmt.Sprintf("delete %s %q in vhost %q", title, name, vhost),
 		method: http.MethodDelete,
-		path:   at("policies").named(vhost, name),
+		path:   at(word).named(vhost, name),
 	})
 	return err
 }

@@ -29,6 +29,7 @@ type queueReply struct {
 	Ready               json.RawMessage `json:"messages_ready"`
 	Unacknowledged      json.RawMessage `json:"messages_unacknowledged"`
 	Consumers           json.RawMessage `json:"consumers"`
+	MessageBytes        json.RawMessage `json:"message_bytes"`
 }
 
 // described is what the listing without statistics says: straight from the metadata store, complete and current.
@@ -70,6 +71,7 @@ func (r queueReply) count(q *broker.Queue) {
 	fill(&q.Ready, r.Ready)
 	fill(&q.Unacknowledged, r.Unacknowledged)
 	fill(&q.Consumers, r.Consumers)
+	fill(&q.MessageBytes, r.MessageBytes)
 }
 
 func fill(into **int64, raw json.RawMessage) {

@@ -98,6 +98,7 @@ func (s *statistics) addTo(ctx context.Context, queues []broker.Queue) error {
 	for i := range queues {
 		if reply, found := read[queues[i].Name]; found {
 			reply.count(&queues[i])
+			queues[i].Taken = optionalTable(reply.EffectiveDefinition)
 		}
 	}
 	return nil
@@ -122,6 +123,9 @@ func (c *client) Queue(ctx context.Context, vhost, name string) (broker.Queue, e
 			continue
 		}
 		reply.count(&queue)
+		if query == nil {
+			queue.Taken = optionalTable(reply.EffectiveDefinition)
+		}
 		if queue.EffectiveDefinition == nil && query == nil {
 			queue.EffectiveDefinition = optionalTable(reply.EffectiveDefinition)
 			queue.Policy, queue.OperatorPolicy = optionalName(reply.Policy), optionalName(reply.OperatorPolicy)

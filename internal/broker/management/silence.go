@@ -34,7 +34,7 @@ func (s *silence) before(op string, now time.Time) error {
 	case s.last == nil:
 		return nil
 	case s.asking || now.Before(s.until):
-		return &broker.Error{Kind: s.last.Kind, Op: op, Reason: s.last.Reason, Err: s.last.Err}
+		return &broker.Error{Kind: s.last.Kind, Op: op, Reason: s.last.Reason, Err: s.last.Err, TooSlow: s.last.TooSlow}
 	}
 	s.asking = true
 	return nil
