@@ -10,7 +10,7 @@ import (
 
 func TestEveryListenerIsOnLoopback(t *testing.T) {
 	rec := record{
-		Broker: Broker{Name: "x", Username: "u", Password: "p"},
+		Broker: Broker{Name: "x", Username: "u", Password: "p"}, Address: loopback,
 		Ports:  ports{AMQP: 1001, Management: 1002, Prometheus: 1003, Dist: 1004, EPMD: 1005},
 	}
 	text := configuration(rec)
@@ -41,6 +41,9 @@ func TestAMemberSharesWhatAClusterNeeds(t *testing.T) {
 	}
 	if rec.Cookie != "baked" || rec.Ports.EPMD != 1005 {
 		t.Errorf("cookie %q and epmd's port %d, want those of the other", rec.Cookie, rec.Ports.EPMD)
+	}
+	if rec.Address != loopback {
+		t.Errorf("it listens on %s, want loopback", rec.Address)
 	}
 	text := configuration(rec)
 	for _, line := range []string{"classic_config.nodes.1 = one@localhost", "classic_config.nodes.2 = two@localhost"} {
