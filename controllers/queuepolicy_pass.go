@@ -60,29 +60,15 @@ func (r *QueuePolicyReconciler) attempt(ctx context.Context, p *v1alpha1.QueuePo
 // pass looks at the broker, decides, and carries the decision out if the status already records that the policy is
 // ours: a crash after the record repeats the write, a crash before it has written nothing.
 func (v *visit) pass(ctx context.Context) error {
-	capabilities, err := v.api.Capabilities(ctx)
-	if err != nil {
+	if err := v.render(ctx); err != nil || v.out.Refused != nil {
 		return err
-	}
-	if v.want, err = policy.Render(v.object, capabilities); err != nil {
-		v.out.Refused = problemOf(err, v.object)
-		return nil
-	}
-	v.out.Warnings = slices.Clone(v.want.Warnings)
-	if v.target.Secret != "" && v.api.Plain() {
-		v.out.Warnings = append(v.out.Warnings, "managementUri of the connection Secret is http: the password goes over the network in the clear")
 	}
 	if v.staging() {
 		defer v.r.memory.turn(v.api.UID, v.object.Spec.VHost)()
 	}
-	if err := v.look(ctx); err != nil {
+	if err := v.observe(ctx); err != nil {
 		return err
 	}
-	if v.rivals, err = v.r.Reader.Rivals(ctx, v.object, v.target, v.api.UID); err != nil {
-		return err
-	}
-	v.out.ReadAt = v.seen.ReadAt
-	v.mine = policy.ClaimOf(v.object, v.api.UID)
 	if !v.stands() {
 		return nil
 	}
@@ -110,6 +96,34 @@ func (v *visit) pass(ctx context.Context) error {
 	}
 	v.finish(decision, len(v.out.Actions) > 0)
 	return nil
+}
+
+// render says what is wanted of this broker.
+func (v *visit) render(ctx context.Context) error {
+	capabilities, err := v.api.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	if v.want, err = policy.Render(v.object, capabilities); err != nil {
+		v.out.Refused = problemOf(err, v.object)
+		return nil
+	}
+	v.out.Warnings = slices.Clone(v.want.Warnings)
+	if v.target.Secret != "" && v.api.Plain() {
+		v.out.Warnings = append(v.out.Warnings, "managementUri of the connection Secret is http: the password goes over the network in the clear")
+	}
+	return nil
+}
+
+// observe reads everything that the pass decides on.
+func (v *visit) observe(ctx context.Context) (err error) {
+	if err := v.look(ctx); err != nil {
+		return err
+	}
+	v.out.ReadAt = v.seen.ReadAt
+	v.mine = policy.ClaimOf(v.object, v.api.UID)
+	v.rivals, err = v.r.Reader.Rivals(ctx, v.object, v.target, v.api.UID)
+	return err
 }
 
 // look reads what the pass needs of the vhost. What nothing has to be written for costs two bulk reads that all policies of

@@ -50,29 +50,42 @@ func OverlapOf(mine Claim, want broker.Policy, applied bool, v *Vhost, contender
 			byName[c.Policy.Name] = c
 		}
 	}
-	var found *Overlap
-	consider := func(title string, other broker.Policy, first bool) {
-		if found != nil && (found.First || !first) || other.Priority != want.Priority || other.Name == want.Name || temporary(other) {
-			return
-		}
-		if queue := common(want, other, v); queue != "" {
-			found = &Overlap{Other: title, Queue: queue, First: first}
-		}
-	}
+	search := overlapSearch{want: want, v: v}
 	for _, other := range v.Policies {
 		title := fmt.Sprintf("policy %q, which no QueuePolicy made,", other.Name)
 		if c, ours := byName[other.Name]; ours && c.Owns {
-			title = fmt.Sprintf("QueuePolicy %s", c.title())
+			title = "QueuePolicy " + c.title()
 		}
-		consider(title, other, !applied)
+		search.consider(title, other, !applied)
 	}
 	for _, c := range sortedContenders(byName) {
-		if have := Find(v.Policies, c.Policy.Name); have == nil || !c.Owns {
-			first := !applied && (c.Created.Before(mine.Created) || c.Created.Equal(mine.Created) && c.title() < mine.title())
-			consider("QueuePolicy "+c.title(), c.Policy, first)
+		if !c.Owns || Find(v.Policies, c.Policy.Name) == nil {
+			search.consider("QueuePolicy "+c.title(), c.Policy, !applied && c.before(mine))
 		}
 	}
-	return found
+	return search.found
+}
+
+// before is the order of claims that own nothing.
+func (c Claim) before(other Claim) bool {
+	return c.Created.Before(other.Created) || c.Created.Equal(other.Created) && c.title() < other.title()
+}
+
+type overlapSearch struct {
+	want  broker.Policy
+	v     *Vhost
+	found *Overlap
+}
+
+func (s *overlapSearch) consider(title string, other broker.Policy, first bool) {
+	switch {
+	case s.found != nil && (s.found.First || !first):
+	case other.Priority != s.want.Priority || other.Name == s.want.Name || temporary(other):
+	default:
+		if queue := common(s.want, other, s.v); queue != "" {
+			s.found = &Overlap{Other: title, Queue: queue, First: first}
+		}
+	}
 }
 
 func sortedContenders(byName map[string]Contender) []Contender {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -31,7 +32,7 @@ type operator struct {
 	command *exec.Cmd
 	address string
 	began   time.Time
-	ended   chan error
+	ended   chan struct{}
 }
 
 // start runs the program on one namespace; its log goes to a file.
@@ -50,11 +51,11 @@ func (l *lab) start(namespace string) (*operator, error) {
 		"--health-probe-bind-address", "0", "--poll-interval", l.poll.String())
 	command.Env = append(os.Environ(), "KUBECONFIG="+l.kubeconfig)
 	command.Stdout, command.Stderr = log, log
-	o := &operator{command: command, address: address, began: time.Now(), ended: make(chan error, 1)}
+	o := &operator{command: command, address: address, began: time.Now(), ended: make(chan struct{})}
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	go func() { o.ended <- command.Wait(); _ = log.Close() }()
+	go func() { _ = command.Wait(); _ = log.Close(); close(o.ended) }()
 	return o, nil
 }
 
@@ -111,9 +112,8 @@ func (o *operator) looked(ctx context.Context, policies int, limit time.Duration
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
-		case err := <-o.ended:
-			o.ended <- err
-			return 0, fmt.Errorf("the operator ended: %v", err)
+		case <-o.ended:
+			return 0, errors.New("the operator ended")
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
