@@ -11,7 +11,7 @@ import (
 func TestEveryListenerIsOnLoopback(t *testing.T) {
 	rec := record{
 		Broker: Broker{Name: "x", Username: "u", Password: "p"}, Address: loopback,
-		Ports:  ports{AMQP: 1001, Management: 1002, Prometheus: 1003, Dist: 1004, EPMD: 1005},
+		Ports: ports{AMQP: 1001, Management: 1002, Prometheus: 1003, Dist: 1004, EPMD: 1005},
 	}
 	text := configuration(rec)
 	for _, line := range []string{
