@@ -83,11 +83,21 @@ func byKey(clusters map[string]status.PolicyOn) []status.PolicyOn {
 
 // act carries out one action, and says so.
 func (r *QueuePolicyReconciler) act(ctx context.Context, api broker.Client, p *v1alpha1.QueuePolicy, action policy.Action) error {
-	if err := send(ctx, api, action); err != nil {
+	err := send(ctx, api, action)
+	if removes(action.Verb) && broker.IsInvalid(err) { // it got a message or a user since it was looked at
+		r.Events.Eventf(p, nil, corev1.EventTypeNormal, "DeadLettersKept", string(action.Verb), "%s", note(subject(action)+" stays: "+err.Error()))
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	r.tell(p, action)
 	return nil
+}
+
+// removes tells whether an action takes away what a dead message may be in or on its way through.
+func removes(verb policy.ActionVerb) bool {
+	return verb == policy.DeleteQueue || verb == policy.DeleteExchange
 }
 
 func send(ctx context.Context, api broker.Client, a policy.Action) error {
@@ -109,9 +119,9 @@ func send(ctx context.Context, api broker.Client, a policy.Action) error {
 	case policy.GrowQueue:
 		return api.GrowQueue(ctx, a.Queue.VHost, a.Queue.Name, a.Node)
 	case policy.DeleteQueue:
-		return unlessUsed(api.DeleteEmptyQueue(ctx, a.Queue.VHost, a.Queue.Name))
+		return unlessGone(api.DeleteEmptyQueue(ctx, a.Queue.VHost, a.Queue.Name))
 	case policy.DeleteExchange:
-		return unlessUsed(api.DeleteUnusedExchange(ctx, a.Exchange.VHost, a.Exchange.Name))
+		return unlessGone(api.DeleteUnusedExchange(ctx, a.Exchange.VHost, a.Exchange.Name))
 	}
 	return fmt.Errorf("nobody knows how to carry out %q", a.Verb)
 }
@@ -121,14 +131,6 @@ func unlessGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// unlessUsed: what got a message or a user since it was looked at stays.
-func unlessUsed(err error) error {
-	if broker.IsInvalid(err) {
-		return nil
-	}
-	return unlessGone(err)
 }
 
 // tell says in an event what was done in a broker, at once: a status write that fails later must not swallow it.
@@ -142,7 +144,7 @@ func (r *QueuePolicyReconciler) tell(p *v1alpha1.QueuePolicy, action policy.Acti
 	case action.Verb == policy.GrowQueue:
 		reason = "QueueGrown"
 	case action.Verb != policy.PutPolicy && action.Verb != policy.PutOperatorPolicy:
-		reason = "DeadLetters" + map[bool]string{true: "Removed", false: "Prepared"}[action.Verb == policy.DeleteQueue || action.Verb == policy.DeleteExchange]
+		reason = "DeadLetters" + map[bool]string{true: "Removed", false: "Prepared"}[removes(action.Verb)]
 	}
 	// The action tells a policy that was gone from one that was edited: events that agree in reason and action are
 	// counted as one, and only the first note is kept.
