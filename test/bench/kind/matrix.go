@@ -15,11 +15,11 @@ import (
 
 const (
 	// A short copy of a built-in scenario has at most this much, so that all of them take minutes and not hours.
-	shortBacklog = 20_000
+	shortBacklog = 250_000
 	shortStorm   = 500
 	shortRate    = 2_000 // messages per second: nodes with one CPU would only pile up more
 	// slowBacklog is for one consumer that acknowledges message by message.
-	slowBacklog = 6_000
+	slowBacklog = 30_000
 	// mostCustom scenarios of one Benchmark.
 	mostCustom = 10
 )
