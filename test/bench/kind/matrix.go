@@ -19,7 +19,9 @@ const (
 	shortStorm   = 500
 	shortRate    = 2_000 // messages per second: nodes with one CPU would only pile up more
 	// slowBacklog is for one consumer that acknowledges message by message.
-	slowBacklog = 30_000
+	slowBacklog = 15_000
+	// oneBacklog is for one consumer.
+	oneBacklog = 80_000
 	// mostCustom scenarios of one Benchmark.
 	mostCustom = 10
 )
@@ -31,8 +33,11 @@ func short(s bench.Scenario, seconds int) bench.Scenario {
 	s.Load.Rate = min(s.Load.Rate, shortRate)
 	if b := s.Backlog; b != nil {
 		b.Messages = min(b.Messages, shortBacklog)
-		if s.Consumers.Prefetch == 1 {
+		switch {
+		case s.Consumers.Prefetch == 1:
 			b.Messages = slowBacklog
+		case s.Consumers.Count == 1:
+			b.Messages = oneBacklog
 		}
 		s.Duration *= 5 // the longest time that draining may take
 	}
