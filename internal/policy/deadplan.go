@@ -148,15 +148,11 @@ func (d deadPlanner) bind(present *broker.Exchange) {
 	d.plan.Actions = append(d.plan.Actions, Action{Verb: Bind, Binding: binding, Why: "dead messages need a way from their exchange to their queue", Absent: true})
 }
 
-// self refuses a dead-letter queue that the policy would be in force on.
+// self refuses a dead-letter queue that the policy may be in force on. Where it surely would be, the pattern leaves it out.
 func (d deadPlanner) self() {
 	name := d.want.DeadLetter.Queue.Name
-	sure, maybe := d.reaches(name)
 	const out = "name it outside the pattern, narrow the pattern, or give the queue a policy of its own with a higher priority"
-	switch {
-	case sure:
-		d.plan.refuse(v1alpha1.ReasonDeadLetterLoop, "the pattern matches the dead-letter queue %q itself, so that the limits would hit dead messages too, and they would die again: %s", name, out)
-	case maybe && !d.p.Spec.AcceptDataLoss:
+	if _, maybe := d.reaches(name); maybe && !d.p.Spec.AcceptDataLoss {
 		d.plan.refuse(v1alpha1.ReasonNeedsAcceptDataLoss, "only the broker can tell whether the pattern matches the dead-letter queue %q itself, whose messages would then die again: %s, or set acceptDataLoss: true", name, out)
 	}
 }

@@ -3,6 +3,8 @@ package policy
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
 )
 
 // MaxPattern is how many bytes a policy's pattern may have: more are refused since RabbitMQ 4.3.
@@ -31,7 +33,7 @@ func ExactPatterns(names []string) []string {
 		}
 	}
 	for _, name := range names {
-		quoted := `\Q` + strings.ReplaceAll(name, `\E`, exactBreak) + `\E`
+		quoted := quote(name)
 		if body.Len() > 0 && len(exactHead)+body.Len()+len("|")+len(quoted)+len(exactTail) > MaxPattern {
 			flush()
 		}
@@ -80,4 +82,46 @@ func exactName(body string) (name, rest string, ok bool) {
 		name += `\E`
 	}
 	return "", "", false
+}
+
+func quote(name string) string { return `\Q` + strings.ReplaceAll(name, `\E`, exactBreak) + `\E` }
+
+// A sparing pattern looks ahead for the one name that it leaves out, from the first byte on.
+const (
+	sparingHead = `\A(?!`
+	sparingBody = `\z)(?s:.*?)(?:`
+	sparingTail = `)`
+)
+
+// Sparing is a pattern that matches what pattern does, but not the queue called name.
+func Sparing(pattern, name string) string {
+	return sparingHead + quote(name) + sparingBody + pattern + sparingTail
+}
+
+// Spared reads back what Sparing was given; ok is false for every other pattern.
+func Spared(sparing string) (pattern, name string, ok bool) {
+	rest, ok := strings.CutPrefix(sparing, sparingHead)
+	if ok {
+		name, rest, ok = exactName(rest)
+	}
+	if ok {
+		rest, ok = strings.CutPrefix(rest, sparingBody)
+	}
+	if ok {
+		pattern, ok = strings.CutSuffix(rest, sparingTail)
+	}
+	return pattern, name, ok
+}
+
+// patternOf is the pattern that the broker gets: where it surely matches the dead-letter queue of the same QueuePolicy, that
+// is left out, since limits and dead-lettering would hit dead messages too.
+func patternOf(p *v1alpha1.QueuePolicy) string {
+	dead := p.Spec.DeadLetter
+	if dead == nil || dead.Queue == "" {
+		return p.Spec.Pattern
+	}
+	if matches, known := NewMatcher(p.Spec.Pattern).Match(dead.Queue); !matches || !known {
+		return p.Spec.Pattern
+	}
+	return Sparing(p.Spec.Pattern, dead.Queue)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/warren-mq/warren/api/v1alpha1"
 )
 
 var oddNames = []string{
@@ -76,5 +78,52 @@ func TestOtherPatternsAreNotExact(t *testing.T) {
 		if names, ok := ExactNames(pattern); ok {
 			t.Errorf("%q is read as %q", pattern, names)
 		}
+	}
+}
+
+func TestSparing(t *testing.T) {
+	for _, c := range []struct{ pattern, spared string }{
+		{`^(runtime\.|worker\.).*`, "runtime.dead-letters"}, {`dead`, "dead"}, {``, `a\E|b`}, {`(?i)^ORDERS`, "orders"}, {`^(?:\Qa\E|\Qb\E)\z`, "b"},
+	} {
+		sparing := Sparing(c.pattern, c.spared)
+		if pattern, name, ok := Spared(sparing); !ok || pattern != c.pattern || name != c.spared {
+			t.Errorf("%q: read back %q, %q, %v", sparing, pattern, name, ok)
+		}
+		inner, outer := NewMatcher(c.pattern), NewMatcher(sparing)
+		if matches, known := outer.Match(c.spared); matches || !known {
+			t.Errorf("%q matches %q: %v, known %v", sparing, c.spared, matches, known)
+		}
+		for _, name := range []string{"runtime.a", "worker.", "dead", "x.dead.y", "orders", "ORDERS.1", "a", "b", "runtime.dead-letters.2", c.spared + "x", "x" + c.spared} {
+			want, wantKnown := inner.Match(name)
+			if got, known := outer.Match(name); name != c.spared && (got != want || known != wantKnown) {
+				t.Errorf("%q matches %q: %v, %v; without sparing %v, %v", sparing, name, got, known, want, wantKnown)
+			}
+		}
+	}
+	for _, foreign := range []string{"", `^orders`, `\A(?!\Qa\E)(?s:.*?)(?:b)`, `\A(?!a\z)(?s:.*?)(?:b)`} {
+		if _, _, ok := Spared(foreign); ok {
+			t.Errorf("%q is not one of ours", foreign)
+		}
+	}
+}
+
+func TestThePatternLeavesItsOwnDeadLetterQueueOut(t *testing.T) {
+	render := func(edits ...func(*v1alpha1.QueuePolicy)) (Rendered, error) {
+		return Render(queuePolicy(v1alpha1.ReplicationNone, edits...), vhostOf(t, "4.3.6").Capabilities)
+	}
+	inner := deadLetter(v1alpha1.DeadLetterSpec{Exchange: "dlx", Queue: "orders.dead"})
+	got, err := render(inner, hardLimits(v1alpha1.HardLimits{MaxLength: ptr(int64(5))}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := Sparing(`^orders\.`, "orders.dead"); got.Policy.Pattern != want || got.Operator.Pattern != want {
+		t.Errorf("patterns %q and %q, want %q", got.Policy.Pattern, got.Operator.Pattern, want)
+	}
+	if _, err := render(inner, pattern("^orders|"+strings.Repeat("x", MaxPattern-20))); err == nil || !strings.Contains(err.Error(), "no room left") {
+		t.Errorf("a pattern without room: %v", err)
+	}
+	outer, err := render(deadLetter(v1alpha1.DeadLetterSpec{Exchange: "dlx", Queue: "dead"}))
+	if err != nil || outer.Policy.Pattern != `^orders\.` {
+		t.Errorf("pattern %q, %v", outer.Policy.Pattern, err)
 	}
 }

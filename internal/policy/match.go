@@ -12,6 +12,7 @@ type Matcher struct {
 	group      bool           // has (?, which may switch folding or lines on
 	classes    bool           // has classes that the broker extends to Latin-1
 	exact      map[string]bool
+	spared     string // the one name that does not match; "" for none
 }
 
 // NewMatcher prepares a pattern. The broker alone is the judge of patterns; where Go's engine would not surely give
@@ -22,6 +23,11 @@ func NewMatcher(pattern string) Matcher {
 		for _, name := range names {
 			m.exact[name] = true
 		}
+		return m
+	}
+	if inner, name, sparing := Spared(pattern); sparing {
+		m := NewMatcher(inner)
+		m.spared = name
 		return m
 	}
 	if unportable.MatchString(pattern) {
@@ -43,6 +49,8 @@ func NewMatcher(pattern string) Matcher {
 // Match answers whether name matches, and whether the answer is known.
 func (m Matcher) Match(name string) (matched, known bool) {
 	switch {
+	case m.spared != "" && name == m.spared:
+		return false, true
 	case m.exact != nil:
 		return m.exact[name], true
 	case m.expression == nil:

@@ -19,7 +19,7 @@ type Contender struct {
 // ContenderOf reads what a QueuePolicy asks for.
 func ContenderOf(p *v1alpha1.QueuePolicy, clusterUID string) Contender {
 	return Contender{Claim: ClaimOf(p, clusterUID), Policy: broker.Policy{
-		Name: p.BrokerPolicyName(), Pattern: p.Spec.Pattern, Priority: int(p.Spec.Priority), ApplyTo: targets[p.Spec.ApplyTo],
+		Name: p.BrokerPolicyName(), Pattern: patternOf(p), Priority: int(p.Spec.Priority), ApplyTo: targets[p.Spec.ApplyTo],
 	}}
 }
 

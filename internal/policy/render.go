@@ -58,8 +58,11 @@ func Render(p *v1alpha1.QueuePolicy, c broker.Capabilities) (Rendered, error) {
 	if err != nil {
 		return Rendered{}, err
 	}
+	if n := len(patternOf(p)); n > MaxPattern && n > len(p.Spec.Pattern) {
+		return Rendered{}, invalid("the pattern matches the dead-letter queue %q, and has no room left to leave it out (%d bytes of %d): shorten it, or name the queue outside of it", dead.Queue.Name, n, MaxPattern)
+	}
 	policy := broker.Policy{
-		VHost: p.Spec.VHost, Name: p.BrokerPolicyName(), Pattern: p.Spec.Pattern,
+		VHost: p.Spec.VHost, Name: p.BrokerPolicyName(), Pattern: patternOf(p),
 		ApplyTo: target, Priority: int(p.Spec.Priority), Definition: definition,
 	}
 	out := Rendered{Policy: policy, DeadLetter: dead, Warnings: specWarnings(p, c, definition, hard)}

@@ -44,3 +44,30 @@ func testExactNames(t *testing.T, s *subject) {
 		return true, ""
 	})
 }
+
+// testSparing: a pattern that leaves out one queue is in force on all others that it matches.
+func testSparing(t *testing.T, s *subject) {
+	ctx, client := context.Background(), s.client(t)
+	vhost := s.vhost(t, client, "-sparing")
+	const spared = `runtime.dead|ünï\E`
+	must(t, client.PutPolicy(ctx, broker.Policy{
+		VHost: vhost, Name: "sparing", Pattern: policy.Sparing(`^(runtime\.|worker\.).*`, spared), Priority: 1,
+		ApplyTo: broker.ApplyToQueues, Definition: map[string]any{"max-length": int64(5)},
+	}))
+	want := map[string]string{spared: "", spared + "x": "sparing", "runtime.a": "sparing", "worker.b": "sparing", "x.runtime.a": "", "dead": ""}
+	for name := range want {
+		must(t, client.PutQueue(ctx, broker.Queue{VHost: vhost, Name: name, Durable: true}))
+	}
+	eventually(t, func() (bool, string) {
+		queues, err := client.Queues(ctx, vhost, broker.WithoutCounts)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, q := range queues {
+			if q.Policy == nil || *q.Policy != want[q.Name] {
+				return false, fmt.Sprintf("queue %q has not the policy %q", q.Name, want[q.Name])
+			}
+		}
+		return len(queues) == len(want), fmt.Sprintf("%d queues", len(queues))
+	})
+}

@@ -18,6 +18,7 @@ func testPolicies(t *testing.T, s *subject) {
 	t.Run("C8-unlimited-delivery-since-4.0", func(t *testing.T) { testUnlimitedDelivery(t, s) })
 	t.Run("C3-patterns", func(t *testing.T) { testPatterns(t, s) })
 	t.Run("C11-exact-names", func(t *testing.T) { testExactNames(t, s) })
+	t.Run("C13-all-but-one", func(t *testing.T) { testSparing(t, s) })
 	t.Run("E1-deleting-an-absent-policy-is-not-found", func(t *testing.T) { testDeleteAbsent(t, s) })
 }
 

@@ -120,6 +120,9 @@ var patterns sync.Map
 
 // matches works on bytes as the broker does: every byte of pattern and name becomes one character.
 func matches(pattern, name string) bool {
+	if parts := aheadOfAll.FindStringSubmatch(pattern); parts != nil {
+		return !matches(`\A(?:`+parts[1]+`\z)`, name) && matches(parts[2], name)
+	}
 	compiled, ok := patterns.Load(pattern)
 	if !ok {
 		expression, err := regexp.Compile(bytewise(pattern))
@@ -131,6 +134,9 @@ func matches(pattern, name string) bool {
 	expression, _ := compiled.(*regexp.Regexp)
 	return expression != nil && expression.MatchString(bytewise(name))
 }
+
+// aheadOfAll is the one kind of look-ahead that Go's engine can be brought to do: at the first byte, for a whole name.
+var aheadOfAll = regexp.MustCompile(`(?s)^\\A\(\?!(\\Q.*?)\\z\)\(\?s:\.\*\?\)\(\?:(.*)\)$`)
 
 // bytewise reads a string as Latin-1.
 func bytewise(s string) string {
