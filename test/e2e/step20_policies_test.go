@@ -285,7 +285,7 @@ func TestDeletedQueuePolicyLeavesNoPolicy(t *testing.T) {
 	eachLine(t, func(t *testing.T, l *line) {
 		for _, gone := range []bool{false, true} {
 			object := newPolicy(l, "passing", "^passing/ü .*")
-			object.Spec.Definition = &runtime.RawExtension{Raw: []byte(`{"max-length":1000}`)}
+			object.Spec.Definition = &runtime.RawExtension{Raw: []byte(`{"max-length":1000,"overflow":"reject-publish"}`)}
 			object.Spec.PolicyName = "passing / ü %2F"
 			if err := k.Client.Create(t.Context(), object); err != nil {
 				t.Fatal(err)

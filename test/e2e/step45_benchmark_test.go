@@ -50,7 +50,7 @@ func TestBenchmarkOnARealCluster(t *testing.T) {
 		kept.Spec.Trigger.OnChange = true
 		testRunOutlivesWarren(t, l, kept)
 		policy := newPolicy(l, "bench-measured", `^bench\.`)
-		policy.Spec.Definition = &runtime.RawExtension{Raw: []byte(`{"max-length":1000000}`)}
+		policy.Spec.Definition = &runtime.RawExtension{Raw: []byte(`{"max-length":1000000,"overflow":"reject-publish"}`)}
 		if err := k.Client.Create(t.Context(), policy); err != nil {
 			t.Fatal(err)
 		}
