@@ -283,3 +283,25 @@ func TestMissing(t *testing.T) {
 		}
 	}
 }
+
+// After a storm the statistics of older versions show connections of a vhost that is gone.
+func TestConnectionsOfVHostsThatAreGoneAreGhosts(t *testing.T) {
+	living, gone := namePrefix+strings.Repeat("a", 32), namePrefix+strings.Repeat("b", 32)
+	vhosts := []broker.VHost{{Name: "/"}, {Name: living}}
+	for _, c := range []struct {
+		vhost, user string
+		want        string
+		ghosts      int
+	}{
+		{"/", "shop", "user shop", 0},
+		{living, living, "another benchmark", 0},
+		{gone, gone, "", 1},
+		{"orders", "shop", "user shop", 0}, // no name of ours: whoever it is, it counts
+		{"/", "", "", 0},                   // the broker does not say: the total counts it
+	} {
+		users, ghosts := usersOf([]broker.Connection{{VHost: c.vhost, User: c.user}}, vhosts)
+		if got := strings.Join(first(users, 9), ", "); got != c.want || ghosts != c.ghosts {
+			t.Errorf("%+v: got %q and %d ghosts", c, got, ghosts)
+		}
+	}
+}
