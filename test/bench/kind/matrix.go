@@ -21,7 +21,7 @@ const (
 	// slowBacklog is for one consumer that acknowledges message by message.
 	slowBacklog = 15_000
 	// oneBacklog is for one consumer.
-	oneBacklog = 80_000
+	oneBacklog = 120_000
 	// mostCustom scenarios of one Benchmark.
 	mostCustom = 10
 )
