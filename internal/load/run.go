@@ -55,6 +55,8 @@ const (
 	StepWarm   Step = "Warm"   // the warm-up is over
 	StepSent   Step = "Sent"   // publishers have ended
 	StepEnded  Step = "Ended"  // consumers have ended
+	// StepCounted: each worker knows what is left in the queues, which one of them deletes then.
+	StepCounted Step = "Counted"
 )
 
 // Progress of a run.
@@ -170,6 +172,9 @@ func (p Plan) DoPart(ctx context.Context) (part bench.Part, left map[string]int6
 	stopSampling()
 	beside.Wait()
 	left = r.finish(err)
+	if err == nil {
+		err = r.Meet(r.outer, StepCounted)
+	}
 	return bench.Part{Run: r.result, Ledgers: r.book.ledgers()}, left, err
 }
 

@@ -53,7 +53,7 @@ const (
 	StepDone   Step = "Done"   // nobody needs them any more
 )
 
-var stepOrder = map[Step]int{StepTenant: 0, StepReady: 1, StepFilled: 2, StepWarm: 3, StepSent: 4, StepEnded: 5, StepDone: 6}
+var stepOrder = map[Step]int{StepTenant: 0, StepReady: 1, StepFilled: 2, StepWarm: 3, StepSent: 4, StepEnded: 5, StepCounted: 6, StepDone: 7}
 
 // Do makes this worker's part of all runs. A run that breaks off is handed back too, and the next one begins; an alarm ends
 // all. ErrCleanupFailed says that the tenant could not be removed.

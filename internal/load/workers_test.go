@@ -84,3 +84,43 @@ func TestWorkersShareTheLoad(t *testing.T) {
 		})
 	}
 }
+
+// The worker that deletes the queues waits until the others have asked what is left in them.
+func TestQueuesStayUntilAllHaveCounted(t *testing.T) {
+	b := clienttest.Start(t)
+	s := scenario(func(s *bench.Scenario) { s.Publishers.Count, s.Consumers.Count, s.Queues.Count = 2, 2, 2 })
+	m := &meeting{there: map[Step]int{}}
+	m.changed.L = &m.mu
+	all := m.meet(2)
+	waits := make(chan struct{}) // the first worker waits for the second, or has ended
+	release := sync.OnceFunc(func() { close(waits) })
+	var both sync.WaitGroup
+	first := func(ctx context.Context, step Step) error {
+		if step == StepCounted {
+			release()
+		}
+		return all(ctx, step)
+	}
+	second := func(ctx context.Context, step Step) error {
+		err := all(ctx, step)
+		if step == StepEnded {
+			<-waits
+		}
+		return err
+	}
+	for i, meet := range []func(context.Context, Step) error{first, second} {
+		both.Go(func() {
+			plan := Plan{
+				Scenario: s, Endpoint: endpoint(t, b), Prefix: "test", Mark: 7, Number: 1, Worker: i, Workers: 2, Meet: meet, Keep: i > 0, Idle: 300 * time.Millisecond,
+			}
+			part, left, err := plan.DoPart(t.Context())
+			if i == 0 {
+				release()
+			}
+			if err != nil || len(left) != 2 || len(part.Run.Events) > 0 {
+				t.Errorf("worker %d: left %v, events %v, %v", i, left, part.Run.Events, err)
+			}
+		})
+	}
+	both.Wait()
+}
