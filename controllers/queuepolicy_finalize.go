@@ -96,6 +96,7 @@ func (r *QueuePolicyReconciler) remove(ctx context.Context, p *v1alpha1.QueuePol
 	actions := rollout.Removals(rollout.Input{
 		Object: p, Vhost: seen, State: policy.RolloutOf(p, leave.Key), OwnsOperator: leave.Owned.Operator, Now: r.Now(),
 	}, keep)
+	defer r.wrote(p, api.UID)
 	for _, action := range actions {
 		if err := send(ctx, api, action); err != nil {
 			return err

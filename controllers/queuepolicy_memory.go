@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 // policyMemory is what a process remembers of its passes. Nothing is wrong when it is lost.
 type policyMemory struct {
 	mu sync.Mutex
-	// wrote is when a policy was last written in a broker: what was read before does not have it.
-	wrote map[memoryKey]time.Time
+	// wrote is when a broker's policy was last written or removed, by whatever object: what was read before does not show it.
+	wrote map[brokerPolicy]time.Time
+	swept time.Time
 	// turns are held by rollouts of one vhost while they look, decide and write; vhosts is when one was last written.
 	turns  map[vhostKey]*sync.Mutex
 	vhosts map[vhostKey]time.Time
@@ -59,16 +61,16 @@ func (r *QueuePolicyReconciler) notOlderThan(p *v1alpha1.QueuePolicy, uid string
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	oldest := r.Now().Add(-r.PollInterval)
-	key := memoryKey{client.ObjectKeyFromObject(p), uid}
-	written, has := m.wrote[key]
-	switch {
-	case !has:
-		return oldest
-	case written.Before(oldest):
-		delete(m.wrote, key)
-		return oldest
+	if written, has := m.wrote[brokerPolicyOf(p, uid)]; has && written.After(oldest) {
+		return written
 	}
-	return written
+	return oldest
+}
+
+type brokerPolicy struct{ broker, vhost, name string }
+
+func brokerPolicyOf(p *v1alpha1.QueuePolicy, uid string) brokerPolicy {
+	return brokerPolicy{uid, p.Spec.VHost, p.BrokerPolicyName()}
 }
 
 // wrote remembers that something was written, or may have been.
@@ -77,10 +79,15 @@ func (r *QueuePolicyReconciler) wrote(p *v1alpha1.QueuePolicy, uid string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.wrote == nil {
-		m.wrote, m.vhosts = map[memoryKey]time.Time{}, map[vhostKey]time.Time{}
+		m.wrote, m.vhosts = map[brokerPolicy]time.Time{}, map[vhostKey]time.Time{}
 	}
-	m.wrote[memoryKey{client.ObjectKeyFromObject(p), uid}] = r.Now()
-	m.vhosts[vhostKey{uid, p.Spec.VHost}] = r.Now()
+	now := r.Now()
+	if now.Sub(m.swept) > r.PollInterval { // older ones tell nothing any more
+		m.swept = now
+		maps.DeleteFunc(m.wrote, func(_ brokerPolicy, at time.Time) bool { return now.Sub(at) > r.PollInterval })
+	}
+	m.wrote[brokerPolicyOf(p, uid)] = now
+	m.vhosts[vhostKey{uid, p.Spec.VHost}] = now
 }
 
 // writes remembers whether the last pass wrote, and answers whether the one before did.
@@ -124,11 +131,5 @@ func (m *policyMemory) left(p *v1alpha1.QueuePolicy, uid string) {
 		return
 	}
 	delete(m.writing, object)
-	for _, of := range []map[memoryKey]time.Time{m.wrote, m.leaving} {
-		for key := range of {
-			if key.object == object {
-				delete(of, key)
-			}
-		}
-	}
+	maps.DeleteFunc(m.leaving, func(key memoryKey, _ time.Time) bool { return key.object == object })
 }

@@ -132,7 +132,10 @@ func (v *visit) look(ctx context.Context) error {
 	owned := policy.Owned(v.object, v.target.Key)
 	parts := observe.Parts{Operators: v.want.Operator != nil || owned != nil && owned.Operator}
 	parts.Topology = v.object.Spec.DeadLetter != nil
-	notOlderThan := v.r.notOlderThan(v.object, v.api.UID)
+	notOlderThan, lately := v.r.notOlderThan(v.object, v.api.UID), v.r.Now().Add(-min(decisionAge, v.r.PollInterval))
+	if owned == nil && notOlderThan.Before(lately) {
+		notOlderThan = lately // whether it is there already decides whether it is written
+	}
 	vhost := v.object.Spec.VHost
 	var err error
 	if v.seen, err = v.api.Vhost(ctx, vhost, parts, notOlderThan); err != nil {
@@ -148,7 +151,7 @@ func (v *visit) look(ctx context.Context) error {
 	if written := v.r.memory.vhostWritten(v.api.UID, vhost); v.staging() && notOlderThan.Before(written) {
 		notOlderThan = written
 	}
-	if lately := v.r.Now().Add(-min(decisionAge, v.r.PollInterval)); notOlderThan.Before(lately) {
+	if notOlderThan.Before(lately) {
 		notOlderThan = lately
 	}
 	v.seen, err = v.api.Vhost(ctx, vhost, parts, notOlderThan)

@@ -346,6 +346,25 @@ func TestRecreatedPolicyFindsWhatIsThere(t *testing.T) {
 	}
 }
 
+// What was read before a deletion does not show it: an object that is created again right after it writes its policy.
+func TestRecreatedAtOnceIsWritten(t *testing.T) {
+	c := newCluster(newNamespace(t), "runtime", "4.3")
+	api := admin(t, startCluster(t, c, brokertest.V4))
+	for range 3 {
+		p := newPolicy(c, "limits")
+		must(t, kube.Create(t.Context(), p))
+		readyPolicy(t, p)
+		if find(t, api, "/", "limits") == nil {
+			t.Fatal("Ready, and the broker has no such policy")
+		}
+		must(t, kube.Delete(t.Context(), p))
+		gonePolicy(t, p)
+		if find(t, api, "/", "limits") != nil {
+			t.Fatal("gone, and the broker has the policy")
+		}
+	}
+}
+
 // D1, D2: names reach the broker byte for byte.
 func TestAwkwardNames(t *testing.T) {
 	c := newCluster(newNamespace(t), "runtime", "4.3")
