@@ -313,7 +313,7 @@ func ratio(name string, a, b bench.Result, of func(bench.Result) figures.Series,
 	if goal > 0 {
 		row.Goal = fmt.Sprintf(">= %g", goal)
 	}
-	row.Note = fmt.Sprintf("%s to %s, load average %s, %s and %s", medianText(below), medianText(above), figures.LoadAverage(), limited(b), limited(a))
+	row.Note = fmt.Sprintf("%s by %s, load average %s, %s and %s", medianText(above), medianText(below), figures.LoadAverage(), limited(a), limited(b))
 	if note != "" {
 		row.Note += "; " + note
 	}
