@@ -63,7 +63,7 @@ func TestRatios(t *testing.T) {
 		holds         bool
 		goalText, say string
 	}{
-		{"reached", measured(180, 170, 190), measured(100, 90, 110), 1.7, 1.8, true, ">= 1.7", "100/s (3 runs) to 180/s"},
+		{"reached", measured(180, 170, 190), measured(100, 90, 110), 1.7, 1.8, true, ">= 1.7", "180/s (3 runs) by 100/s"},
 		{"missed", measured(150), measured(100), 1.7, 1.5, false, ">= 1.7", ""},
 		{"no goal", measured(50), measured(100), 0, 0.5, true, "none", ""},
 		{"no valid run", measured(0), measured(100), 1, 0, false, ">= 1", "a side has no valid run"},
