@@ -54,14 +54,3 @@ func leastLoaded(nodes, members []string, load map[string]int) string {
 	}
 	return best
 }
-
-// mostGrown is how many quorum queues get a member in one pass.
-const mostGrown = 5
-
-// Grow adds members to the quorum queues of the policy on brokers that do not do so by themselves.
-func Grow(p *v1alpha1.QueuePolicy, want Rendered, v *Vhost) []Action {
-	if v.Capabilities.MembershipReconciliation {
-		return nil
-	}
-	return GrowQueues(p, want, *v, mostGrown)
-}

@@ -81,15 +81,21 @@ func (s *Server) deleteQueue(r exchange) (reply, *refusal) {
 	return reply{status: http.StatusNoContent}, nil
 }
 
-func (s *Server) putQueue(r exchange) (reply, *refusal) {
+// declaration is the vhost and the body of a request that declares something.
+func (s *Server) declaration(r exchange) (*vhost, map[string]any, *refusal) {
 	v, refused := s.vhostOf(r.names[0])
 	if refused == notFound {
-		return reply{}, vhostNotFound
+		return nil, nil, vhostNotFound
 	}
 	if refused != nil {
-		return reply{}, refused
+		return nil, nil, refused
 	}
 	body, refused := readObject(r)
+	return v, body, refused
+}
+
+func (s *Server) putQueue(r exchange) (reply, *refusal) {
+	v, body, refused := s.declaration(r)
 	if refused != nil {
 		return reply{}, refused
 	}

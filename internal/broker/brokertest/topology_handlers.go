@@ -127,14 +127,7 @@ func (s *Server) getExchange(r exchange) (reply, *refusal) {
 }
 
 func (s *Server) putExchange(r exchange) (reply, *refusal) {
-	v, refused := s.vhostOf(r.names[0])
-	if refused == notFound {
-		return reply{}, vhostNotFound
-	}
-	if refused != nil {
-		return reply{}, refused
-	}
-	body, refused := readObject(r)
+	v, body, refused := s.declaration(r)
 	if refused != nil {
 		return reply{}, refused
 	}
