@@ -70,7 +70,7 @@ func groups(seconds int) map[string][]bench.Scenario {
 
 // matrix runs all built-in scenarios on three nodes of a version line. The Benchmarks are made at once and wait for one another.
 func (j *job) matrix(ctx context.Context, version string) error {
-	roomy := func(s *v1alpha1.WorkloadClusterSpec) { s.Resources.Limits.Memory = resource.MustParse("2Gi") } // an alarm would end all
+	roomy := func(s *v1alpha1.WorkloadClusterSpec) { s.Resources.Limits.Memory = resource.MustParse("4Gi") } // an alarm would end all: what one scenario leaves in memory is still there in the next
 	if _, err := j.rabbit(ctx, "matrix", version, 3, roomy); err != nil {
 		return err
 	}
