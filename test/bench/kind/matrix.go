@@ -19,9 +19,7 @@ const (
 	shortStorm   = 500
 	shortRate    = 2_000 // messages per second: nodes with one CPU would only pile up more
 	// slowBacklog is for one consumer that acknowledges message by message.
-	slowBacklog = 15_000
-	// oneBacklog is for one consumer.
-	oneBacklog = 120_000
+	slowBacklog = 40_000
 	// mostCustom scenarios of one Benchmark.
 	mostCustom = 10
 )
@@ -33,11 +31,8 @@ func short(s bench.Scenario, seconds int) bench.Scenario {
 	s.Load.Rate = min(s.Load.Rate, shortRate)
 	if b := s.Backlog; b != nil {
 		b.Messages = min(b.Messages, shortBacklog)
-		switch {
-		case s.Consumers.Prefetch == 1:
+		if s.Consumers.Prefetch == 1 {
 			b.Messages = slowBacklog
-		case s.Consumers.Count == 1:
-			b.Messages = oneBacklog
 		}
 		s.Duration *= 5 // the longest time that draining may take
 	}
