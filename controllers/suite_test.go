@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -258,10 +259,7 @@ func playKubelet(t *testing.T, c *v1alpha1.WorkloadCluster, server *brokertest.S
 	var nodes []broker.Node
 	for i := range c.Spec.Replicas {
 		pod := podOf(set, fmt.Sprintf("%s-%d", c.Name, i))
-		status := pod.Status
-		must(t, kube.Create(t.Context(), pod))
-		pod.Status = status
-		must(t, kube.Status().Update(t.Context(), pod))
+		createPod(t, pod)
 		node := brokertest.Node(desired.NodeName(c.Namespace, c.Name, pod.Name))
 		node.MemoryLimit, node.DiskFreeLimit = settings.MemoryHighWatermark, settings.DiskFreeLimit
 		nodes = append(nodes, node)
@@ -273,9 +271,20 @@ func playKubelet(t *testing.T, c *v1alpha1.WorkloadCluster, server *brokertest.S
 	}
 	set.Status = appsv1.StatefulSetStatus{
 		ObservedGeneration: set.Generation, Replicas: c.Spec.Replicas, ReadyReplicas: c.Spec.Replicas,
-		UpdatedReplicas: c.Spec.Replicas, CurrentRevision: "one", UpdateRevision: "one",
+		UpdatedReplicas: c.Spec.Replicas, CurrentRevision: firstRevision, UpdateRevision: firstRevision,
 	}
 	must(t, kube.Status().Update(t.Context(), set))
+}
+
+// firstRevision of every StatefulSet's template.
+const firstRevision = "one"
+
+func createPod(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	status := pod.Status
+	must(t, kube.Create(t.Context(), pod))
+	pod.Status = status
+	must(t, kube.Status().Update(t.Context(), pod))
 }
 
 func podOf(set *appsv1.StatefulSet, name string) *corev1.Pod {
@@ -287,6 +296,8 @@ func podOf(set *appsv1.StatefulSet, name string) *corev1.Pod {
 		},
 		Spec: *set.Spec.Template.Spec.DeepCopy(),
 	}
+	pod.Labels = maps.Clone(pod.Labels)
+	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = firstRevision
 	pod.Spec.PriorityClassName = ""
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-" + name},

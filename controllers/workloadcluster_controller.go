@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -73,12 +74,14 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 		problem = &status.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()}
 	}
 	answered := r.Reader.Broker(ctx, &cluster, seen)
+	rollout, rollErr := r.roll(ctx, &cluster, seen, answered, len(changed) > 0, problem != nil || cluster.Spec.Paused)
+	err = cmp.Or(err, rollErr)
 	runtime := r.Reader.Runtime(ctx, &cluster, seen.Pods, answered)
 	figures := observe.Tuning(&cluster, seen.Pods, answered, runtime)
 	next := status.ForCluster(status.Cluster{
 		Object: &cluster, Problem: problem,
 		Tuning: settings, Checks: tuning.Verify(settings, int(cluster.Spec.Replicas), figures),
-		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Broker: answered, Runtime: runtime,
+		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Broker: answered, Runtime: runtime, Rollout: rollout,
 	}, r.Now())
 	return r.report(ctx, &cluster, next, changed, err)
 }
@@ -127,6 +130,9 @@ func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1a
 	if len(plan.Leaving) > 0 {
 		return nil, &status.Problem{Reason: v1alpha1.ReasonPending, Message: "waiting until what an earlier WorkloadCluster of this name left is collected: " +
 			strings.Join(plan.Leaving, ", ")}, nil
+	}
+	if err := r.Writer.Edits(ctx, desired.TakeOver(c, seen.StatefulSet)); err != nil {
+		return nil, nil, err
 	}
 	changed, err = r.Writer.Objects(ctx, plan)
 	return changed, nil, err

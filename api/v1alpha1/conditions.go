@@ -68,6 +68,7 @@ const (
 	ReasonNodesStarting  = "NodesStarting"
 	ReasonRollingUpdate  = "RollingUpdate"
 	ReasonNodeNotReady   = "NodeNotReady"
+	ReasonNodeStopping   = "NodeStopping"
 	ReasonNodeDown       = "NodeDown"
 	ReasonNotClustered   = "NotClustered"
 	ReasonAuthFailed     = "AuthFailed"

@@ -50,6 +50,17 @@ func SettleData(c *v1alpha1.WorkloadCluster, set *appsv1.StatefulSet, secrets ..
 	return edits
 }
 
+// TakeOver are the changes of a StatefulSet that Kubernetes itself rolls, after which it can be applied: what Kubernetes filled
+// in for its own way of rolling is refused together with another one, and an apply does not take it away.
+func TakeOver(c *v1alpha1.WorkloadCluster, set *appsv1.StatefulSet) []Edit {
+	if set == nil || !metav1.IsControlledBy(set, c) || set.Spec.UpdateStrategy.RollingUpdate == nil {
+		return nil
+	}
+	after := set.DeepCopy()
+	after.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+	return []Edit{{Before: set, After: after}}
+}
+
 func retention(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionPolicyType {
 	if set.Spec.PersistentVolumeClaimRetentionPolicy == nil {
 		return appsv1.RetainPersistentVolumeClaimRetentionPolicyType

@@ -33,8 +33,9 @@ func statefulSet(in Input) *appsv1.StatefulSet {
 			ServiceName: NodesServiceName(c.Name),
 			Selector:    &metav1.LabelSelector{MatchLabels: SelectorLabels(c.Name)},
 			// Nodes that boot one after the other cannot form a cluster again after all of them stopped.
-			PodManagementPolicy:  appsv1.ParallelPodManagement,
-			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
+			PodManagementPolicy: appsv1.ParallelPodManagement,
+			// Package gate decides when a pod may go.
+			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			RevisionHistoryLimit: &history,
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 				WhenDeleted: whenDeleted(c),

@@ -14,6 +14,7 @@ import (
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/broker"
 	"github.com/warren-mq/warren/internal/desired"
+	"github.com/warren-mq/warren/internal/gate"
 	"github.com/warren-mq/warren/internal/tuning"
 )
 
@@ -29,6 +30,8 @@ type Cluster struct {
 	StatefulSet *appsv1.StatefulSet
 	Pods        []corev1.Pod
 	Broker      Broker
+	// Rollout is what was decided on the pods.
+	Rollout gate.Decision
 	// Runtime figures by pod name.
 	Runtime map[string]broker.Runtime
 }
@@ -96,19 +99,25 @@ func schedulable(pods []corev1.Pod) verdict {
 }
 
 func nodesReady(in Cluster) verdict {
-	set, wanted := in.StatefulSet, in.Object.Spec.Replicas
+	set, wanted, next := in.StatefulSet, in.Object.Spec.Replicas, in.Rollout
 	if set == nil {
 		return no(v1alpha1.ReasonNodesStarting, "the nodes are not created yet")
 	}
 	ready := readyPods(in.Pods)
-	rolling := set.Status.ObservedGeneration < set.Generation || set.Status.CurrentRevision != set.Status.UpdateRevision
+	unseen := set.Status.ObservedGeneration < set.Generation && set.Status.UpdateRevision != ""
+	why := ""
+	if next.Verb != gate.Rest && next.Why != "" {
+		why = "; " + strings.TrimPrefix(fmt.Sprintf("pod %s: %s", next.Pod, next.Why), "pod : ")
+	}
 	switch waiting := waitingContainers(in.Pods); {
 	case ready < wanted && waiting != "":
-		return no(v1alpha1.ReasonNodeNotReady, fmt.Sprintf("%d of %d nodes ready; %s", ready, wanted, waiting))
-	case rolling && set.Status.CurrentRevision != "":
-		return no(v1alpha1.ReasonRollingUpdate, fmt.Sprintf("%d of %d nodes have the latest revision, %d ready", set.Status.UpdatedReplicas, wanted, ready))
+		return no(v1alpha1.ReasonNodeNotReady, fmt.Sprintf("%d of %d nodes ready; %s", ready, wanted, waiting)+why)
+	case next.Rolling || unseen:
+		return no(v1alpha1.ReasonRollingUpdate, fmt.Sprintf("%d of %d nodes have the latest revision, %d ready", next.Latest, wanted, ready)+why)
+	case slices.ContainsFunc(in.Pods, func(p corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() }):
+		return no(v1alpha1.ReasonNodeStopping, fmt.Sprintf("%d of %d nodes ready", ready, wanted)+why)
 	case ready < wanted:
-		return no(v1alpha1.ReasonNodesStarting, fmt.Sprintf("%d of %d nodes ready", ready, wanted))
+		return no(v1alpha1.ReasonNodesStarting, fmt.Sprintf("%d of %d nodes ready", ready, wanted)+why)
 	}
 	return yes(v1alpha1.ReasonAsExpected, fmt.Sprintf("%d nodes ready", ready))
 }

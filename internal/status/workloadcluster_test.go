@@ -15,6 +15,7 @@ import (
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/broker"
+	"github.com/warren-mq/warren/internal/gate"
 	"github.com/warren-mq/warren/internal/tuning"
 )
 
@@ -137,14 +138,21 @@ func TestConditionsOfACluster(t *testing.T) {
 		}, v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodesStarting, "0 of 3"},
 		{"more nodes start", all(notReady(2), func(in *Cluster) { in.StatefulSet.Status.UpdatedReplicas = 2 }), v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodesStarting, "2 of 3"},
 		{"a rolling update", func(in *Cluster) {
-			in.StatefulSet.Status.UpdateRevision, in.StatefulSet.Status.UpdatedReplicas = "r2", 1
-		}, v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonRollingUpdate, "1 of 3 nodes have the latest revision"},
+			in.Rollout = gate.Decision{Verb: gate.Wait, Latest: 1, Rolling: true, Pod: "runtime-1", Why: "queues need its node: orders"}
+		}, v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonRollingUpdate, "1 of 3 nodes have the latest revision, 3 ready; pod runtime-1: queues need its node: orders"},
 		{"a template that its controller has not seen", func(in *Cluster) { in.StatefulSet.Generation = 2 }, v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonRollingUpdate, ""},
-		{"B1: the broken node speaks before the update that it holds up", all(notReady(2), waits(2, "CrashLoopBackOff", "back-off 5m0s"), func(in *Cluster) { in.StatefulSet.Status.UpdateRevision = "r2" }),
+		{"B1: the broken node speaks before the update that it holds up", all(notReady(2), waits(2, "CrashLoopBackOff", "back-off 5m0s"), func(in *Cluster) { in.Rollout = gate.Decision{Verb: gate.Wait, Rolling: true} }),
 			v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodeNotReady, "pod runtime-2: CrashLoopBackOff: back-off 5m0s"},
 		{"B1: an image that does not exist, without a message", all(notReady(0), waits(0, "ImagePullBackOff", "")), v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodeNotReady, "pod runtime-0: ImagePullBackOff"},
 		{"containers being made are no fault", all(notReady(0), waits(0, "ContainerCreating", "")), v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodesStarting, "2 of 3"},
-		{"a pod that goes is not ready", func(in *Cluster) { in.Pods[0].DeletionTimestamp = &metav1.Time{Time: noon} }, v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodesStarting, "2 of 3"},
+		{"a pod that goes is not ready, and the queues that hold it are named", func(in *Cluster) {
+			in.Pods[0].DeletionTimestamp = &metav1.Time{Time: noon}
+			in.Rollout = gate.Decision{Verb: gate.Wait, Latest: 3, Pod: "runtime-0", Why: "it waits for orders"}
+		}, v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodeStopping, "2 of 3 nodes ready; pod runtime-0: it waits for orders"},
+		{"pods that the API server refuses", func(in *Cluster) {
+			in.Pods = in.Pods[:2]
+			in.Rollout = gate.Decision{Verb: gate.Wait, Latest: 2, Why: "2 of 3 pods exist: exceeded quota"}
+		}, v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodesStarting, "2 of 3 nodes ready; 2 of 3 pods exist: exceeded quota"},
 
 		{"one cluster", all(), v1alpha1.ConditionBrokerReachable, yes, v1alpha1.ReasonAsExpected, "3 nodes run"},
 		{"nobody to ask", func(in *Cluster) { in.Broker = Broker{} }, v1alpha1.ConditionBrokerReachable, unknown, v1alpha1.ReasonWaitingForNode, ""},
