@@ -26,6 +26,7 @@ func CacheOptions(namespaces []string) cache.Options {
 			&appsv1.StatefulSet{}: ours, &corev1.Service{}: ours, &corev1.ConfigMap{}: figures, &corev1.Secret{}: ours,
 			&corev1.ServiceAccount{}: ours, &corev1.Pod{}: ours, &policyv1.PodDisruptionBudget{}: ours,
 			&rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours, &batchv1.Job{}: ours,
+			&corev1.PersistentVolumeClaim{}: ours,
 		},
 	}
 	if len(namespaces) > 0 {

@@ -4,6 +4,7 @@ package controllers_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -50,7 +51,7 @@ const (
 var (
 	kube    client.Client
 	brokers = fakeNetwork{servers: map[string]*brokertest.Server{}}
-	writes  = writeLog{byNamespace: map[string][]string{}}
+	writes  = writeLog{byNamespace: map[string][]string{}, refused: map[string]string{}}
 	now     = clock{}
 )
 
@@ -182,6 +183,31 @@ func (n *fakeNetwork) set(namespace, cluster string, server *brokertest.Server) 
 type writeLog struct {
 	mu          sync.Mutex
 	byNamespace map[string][]string
+	refused     map[string]string // by namespace
+}
+
+// refuse lets no write of a verb to a kind in a namespace through any more, as if Warren were gone before it.
+func (l *writeLog) refuse(verb, kind, namespace string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused[namespace] = verb + " " + kind
+}
+
+// allow ends refuse.
+func (l *writeLog) allow(namespace string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.refused, namespace)
+}
+
+func (l *writeLog) mayApply(object interface{ GetNamespace() string }) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kind, ok := object.(interface{ GetKind() string })
+	if ok && l.refused[object.GetNamespace()] == "apply "+kind.GetKind() {
+		return errors.New("the test lets this write not through")
+	}
+	return nil
 }
 
 func (l *writeLog) add(verb string, object interface{ GetNamespace() string }) {
@@ -200,6 +226,9 @@ func (l *writeLog) watch(c client.WithWatch) client.Client {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			l.add("apply", object.(interface{ GetNamespace() string }))
+			if err := l.mayApply(object.(interface{ GetNamespace() string })); err != nil {
+				return err
+			}
 			return c.Apply(ctx, object, options...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {

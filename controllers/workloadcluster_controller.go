@@ -68,8 +68,9 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 	if err := r.Writer.AddFinalizer(ctx, &cluster, v1alpha1.FinalizerWorkloadCluster); err != nil {
 		return afterWrite(err)
 	}
-	settings := tuning.Decide(cluster.Spec)
-	changed, problem, err := r.reconcileObjects(ctx, &cluster, seen, settings)
+	volumes := desired.PlanVolumes(&cluster, seen.StatefulSet, seen.Claims, seen.Live)
+	settings := tuning.Decide(volumes.Spec)
+	changed, problem, err := r.reconcileObjects(ctx, &cluster, seen, settings, volumes)
 	if err != nil && problem == nil {
 		problem = &status.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()}
 	}
@@ -81,7 +82,7 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 	next := status.ForCluster(status.Cluster{
 		Object: &cluster, Problem: problem,
 		Tuning: settings, Checks: tuning.Verify(settings, int(cluster.Spec.Replicas), figures),
-		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Broker: answered, Runtime: runtime, Rollout: rollout,
+		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Claims: seen.Claims, Growth: volumes.Growth.Waiting, Broker: answered, Runtime: runtime, Rollout: rollout,
 	}, r.Now())
 	return r.report(ctx, &cluster, next, changed, err)
 }
@@ -90,16 +91,15 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 // +kubebuilder:rbac:groups="",resources=services;configmaps;secrets;serviceaccounts,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list
 
 // What the Roles of clusters grant, Warren must have itself.
 // +kubebuilder:rbac:groups="",resources=endpoints,verbs=get
 // +kubebuilder:rbac:groups="",resources=events,verbs=create
 
 // reconcileObjects brings the objects to what the spec says, or answers what is in the way. Nothing is applied then.
-func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster, settings tuning.Settings) (changed []string, problem *status.Problem, err error) {
+func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster, settings tuning.Settings, volumes desired.Volumes) (changed []string, problem *status.Problem, err error) {
 	resolved, faults := desired.Resolve(c, r.ImageTemplate)
-	if len(faults) > 0 {
+	if faults = append(faults, volumes.Faults...); len(faults) > 0 {
 		return nil, &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: strings.Join(faults, "; ")}, nil
 	}
 	if c.Spec.Paused {
@@ -115,6 +115,7 @@ func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1a
 	}
 	wanted := desired.Build(desired.Input{
 		Cluster: c, Capabilities: resolved.Capabilities, Image: resolved.Image, Tuning: settings, Secrets: secrets,
+		Claims: &volumes.Growth.Template, SizeAsMade: &volumes.Spec.Storage.Size,
 	})
 	if err := r.Reader.Unseen(ctx, c.Namespace, wanted, seen.Live); err != nil {
 		return nil, nil, err
@@ -134,8 +135,11 @@ func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1a
 	if err := r.Writer.Edits(ctx, desired.TakeOver(c, seen.StatefulSet)); err != nil {
 		return nil, nil, err
 	}
-	changed, err = r.Writer.Objects(ctx, plan)
-	return changed, nil, err
+	if changed, err = r.Writer.Objects(ctx, plan); err != nil {
+		return changed, nil, err
+	}
+	grown, problem, err := r.growVolumes(ctx, seen, volumes.Growth)
+	return append(changed, grown...), problem, err
 }
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -177,6 +181,7 @@ func (r *WorkloadClusterReconciler) SetupWithManager(manager ctrl.Manager) error
 		Owns(&rbacv1.Role{}).
 		Owns(&rbacv1.RoleBinding{}).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
 		WithOptions(r.controllerOptions()).
 		Complete(r)

@@ -16,6 +16,8 @@ const (
 	ConditionAlarmsClear = "AlarmsClear"
 	// ConditionTuned: the running nodes have every value of status.tuning.
 	ConditionTuned = "Tuned"
+	// ConditionVolumesReady: every node's volume has at least the size that the spec says.
+	ConditionVolumesReady = "VolumesReady"
 )
 
 // Condition types of a QueuePolicy, besides Ready.
@@ -77,6 +79,10 @@ const (
 	ReasonNoLimit        = "NoLimit"
 	ReasonAlarm          = "Alarm"
 	ReasonWaitingForNode = "WaitingForNodes"
+	// ReasonGrowing: volumes are on their way to the size that the spec says.
+	ReasonGrowing = "Growing"
+	// ReasonGrowthRefused: the API server or the storage does not let the volumes grow.
+	ReasonGrowthRefused = "GrowthRefused"
 )
 
 // Reasons of a QueuePolicy.
@@ -161,4 +167,7 @@ const (
 	AnnotationStopNowSince = "rabbitmq.warren.dev/stop-now-since"
 	// AnnotationApplied carries a hash of what Warren last wrote to an object.
 	AnnotationApplied = "rabbitmq.warren.dev/applied"
+	// AnnotationVolumeSize carries the size of the volumes before they grew: what was chosen from it stays, since a node takes
+	// another disk limit only when it restarts.
+	AnnotationVolumeSize = "rabbitmq.warren.dev/volume-size"
 )

@@ -144,15 +144,15 @@ type ResourceRequests struct {
 
 // StorageSpec is the volume of each node.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.size) == has(oldSelf.size) && (!has(self.size) || quantity(self.size).compareTo(quantity(oldSelf.size)) == 0)",message="storage.size cannot change yet: create a second WorkloadCluster and move the queues"
-// +kubebuilder:validation:XValidation:rule="has(self.className) == has(oldSelf.className) && (!has(self.className) || self.className == oldSelf.className)",message="storage.className cannot change: volumes keep their class; create a second WorkloadCluster and move the queues"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.size) || has(self.size) && quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",message="storage.size cannot shrink: volumes only grow; create a second WorkloadCluster and move the queues"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.className) || has(self.className) && self.className == oldSelf.className",message="storage.className cannot change: volumes keep their class; create a second WorkloadCluster and move the queues"
 type StorageSpec struct {
-	// Size of each node's volume.
+	// Size of each node's volume. It may grow, if the volumes' class lets them: no pod restarts for it.
 	// +kubebuilder:default="10Gi"
 	// +optional
 	Size resource.Quantity `json:"size,omitzero"`
 
-	// ClassName of the volumes; the cluster's default class if unset.
+	// ClassName of the volumes; the cluster's default class if unset. Afterwards it may only be set to what the volumes have.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -346,6 +346,10 @@ type WorkloadClusterStatus struct {
 	// +listMapKey=name
 	// +optional
 	Nodes []NodeStatus `json:"nodes,omitempty"`
+
+	// Storage is what is known of the nodes' volumes.
+	// +optional
+	Storage *StorageStatus `json:"storage,omitempty"`
 }
 
 // TunedValue is one value that Warren chose.
@@ -400,6 +404,7 @@ type NodeStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name must be a DNS label of at most 40 characters that begins with a letter: pods, Services and volumes are named after it"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.spec.storage.className) || !has(self.spec.storage.className) || !has(self.status) || !has(self.status.storage) || !has(self.status.storage.className) || self.spec.storage.className == self.status.storage.className",message="storage.className can only be set to the class that the volumes have (status.storage.className): volumes keep their class; create a second WorkloadCluster and move the queues"
 type WorkloadCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -3,6 +3,7 @@
 package desired
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -24,6 +25,10 @@ type Input struct {
 	Image        string
 	Tuning       tuning.Settings
 	Secrets      Secrets
+	// Claims is the claim template for now (Growth.Template); nil means what the spec says.
+	Claims *ClaimTemplate
+	// SizeAsMade is the size of the volumes before they grew; nil means what the spec says.
+	SizeAsMade *resource.Quantity
 }
 
 // Secrets are made once per cluster and carried over unchanged from then on.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/broker"
 )
 
@@ -24,9 +25,13 @@ const (
 var plugins = []string{"rabbitmq_management", "rabbitmq_peer_discovery_k8s", "rabbitmq_prometheus"}
 
 func configMap(in Input) *corev1.ConfigMap {
+	metadata := meta(in, ConfigMapName(in.Cluster.Name))
+	if size := in.SizeAsMade; size != nil && size.Cmp(in.Cluster.Spec.Storage.Size) != 0 {
+		metadata.Annotations = map[string]string{v1alpha1.AnnotationVolumeSize: size.String()}
+	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: meta(in, ConfigMapName(in.Cluster.Name)),
+		ObjectMeta: metadata,
 		Data: map[string]string{
 			keySizeHint: sizeHint(in),
 			keyConfig:   render(config(in)),

@@ -4,8 +4,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/warren-mq/warren/api/v1alpha1"
 )
 
 const (
@@ -42,23 +40,27 @@ func statefulSet(in Input) *appsv1.StatefulSet {
 				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 			},
 			Template:             podTemplate(in),
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{dataClaim(c)},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{dataClaim(in)},
 		},
 	}
 }
 
-func dataClaim(c *v1alpha1.WorkloadCluster) corev1.PersistentVolumeClaim {
+func dataClaim(in Input) corev1.PersistentVolumeClaim {
+	template := templateOfSpec(in.Cluster)
+	if in.Claims != nil {
+		template = *in.Claims
+	}
 	claim := corev1.PersistentVolumeClaim{
 		// No kind: nested objects lose theirs on the way through an informer, and would differ for ever.
-		ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: claimLabels(c)},
+		ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: claimLabels(in.Cluster)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: c.Spec.Storage.Size},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: template.Size},
 			},
 		},
 	}
-	if class := c.Spec.Storage.ClassName; class != "" {
+	if class := template.ClassName; class != "" {
 		claim.Spec.StorageClassName = &class
 	}
 	return claim

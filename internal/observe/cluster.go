@@ -39,6 +39,7 @@ type Cluster struct {
 	StatefulSet *appsv1.StatefulSet
 	Pods        []corev1.Pod // sorted by name
 	Identity    desired.Identity
+	Claims      []corev1.PersistentVolumeClaim // of the nodes' volumes, sorted by name
 	// Live objects that carry the cluster's label.
 	Live map[desired.Key]desired.Object
 }
@@ -60,6 +61,12 @@ func (r Reader) Cluster(ctx context.Context, c *v1alpha1.WorkloadCluster) (Clust
 	}
 	out.Pods = pods.Items
 	slices.SortFunc(out.Pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	var claims corev1.PersistentVolumeClaimList
+	if err := r.Cached.List(ctx, &claims, client.InNamespace(c.Namespace), client.MatchingLabels(desired.SelectorLabels(c.Name))); err != nil {
+		return Cluster{}, fmt.Errorf("list volume claims: %w", err)
+	}
+	out.Claims = claims.Items
+	slices.SortFunc(out.Claims, func(a, b corev1.PersistentVolumeClaim) int { return strings.Compare(a.Name, b.Name) })
 	out.StatefulSet, _ = out.Live[desired.Key{Kind: "StatefulSet", Name: desired.StatefulSetName(c.Name)}].(*appsv1.StatefulSet)
 	var err error
 	out.Identity, err = r.identity(ctx, c, out)

@@ -29,7 +29,10 @@ type Cluster struct {
 	// StatefulSet is nil when there is none (yet).
 	StatefulSet *appsv1.StatefulSet
 	Pods        []corev1.Pod
-	Broker      Broker
+	Claims      []corev1.PersistentVolumeClaim
+	// Growth says what the growth of the volumes waits for; "" if for nothing.
+	Growth string
+	Broker Broker
 	// Rollout is what was decided on the pods.
 	Rollout gate.Decision
 	// Runtime figures by pod name.
@@ -59,6 +62,7 @@ func ForCluster(in Cluster, now time.Time) v1alpha1.WorkloadClusterStatus {
 		AdminSecret:        &corev1.LocalObjectReference{Name: desired.AdminSecretName(in.Object.Name)},
 		Tuning:             tunedValues(in.Checks),
 		Nodes:              nodes(in),
+		Storage:            storage(in.Claims),
 	}
 	if v := in.Broker.Overview.RabbitMQVersion; v != "" {
 		out.Version = v
@@ -70,9 +74,10 @@ func ForCluster(in Cluster, now time.Time) v1alpha1.WorkloadClusterStatus {
 	s.set(v1alpha1.ConditionBrokerReachable, brokerReachable(in))
 	s.set(v1alpha1.ConditionAlarmsClear, alarmsClear(in.Broker))
 	s.set(v1alpha1.ConditionTuned, tuned(in))
+	s.set(v1alpha1.ConditionVolumesReady, volumesReady(in))
 	s.summarize(yes(v1alpha1.ReasonReady, fmt.Sprintf("%d nodes of RabbitMQ %s run as tuned", in.Object.Spec.Replicas, out.Version)),
 		v1alpha1.ConditionReconciled, v1alpha1.ConditionSchedulable, v1alpha1.ConditionNodesReady,
-		v1alpha1.ConditionBrokerReachable, v1alpha1.ConditionAlarmsClear, v1alpha1.ConditionTuned)
+		v1alpha1.ConditionBrokerReachable, v1alpha1.ConditionAlarmsClear, v1alpha1.ConditionTuned, v1alpha1.ConditionVolumesReady)
 	return out
 }
 
