@@ -158,6 +158,14 @@ func (r *QueuePolicyReconciler) tell(p *v1alpha1.QueuePolicy, action policy.Acti
 	r.Events.Eventf(p, nil, kind, reason, verb, "%s", note(subject(action)+": "+action.Why))
 }
 
+// tellLeftBehind says in an event what stays in a broker that Warren cannot reach any more, and what to do about it.
+func (r *QueuePolicyReconciler) tellLeftBehind(p *v1alpha1.QueuePolicy, secret string, owned v1alpha1.OwnedPolicy) {
+	r.Events.Eventf(p, nil, corev1.EventTypeWarning, policy.EventOrphaned, "LeaveBroker", "%s", note(fmt.Sprintf(
+		"Secret %s names another RabbitMQ now: policy %q in vhost %q, and any called %q, stay in the one that it named before, whose credentials are gone. "+
+			"Remove them there by hand, or name it in a Secret of its own and make and delete a QueuePolicy for it. Under another address it may be the same RabbitMQ: then nothing is to be done",
+		secret, owned.Name, owned.VHost, owned.Name+"~…")))
+}
+
 // subject names what an action is about.
 func subject(a policy.Action) string {
 	what, name, vhost := "policy", a.Policy.Name, a.Policy.VHost

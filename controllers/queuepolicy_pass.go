@@ -63,6 +63,9 @@ func (v *visit) pass(ctx context.Context) error {
 	if err := v.render(ctx); err != nil || v.out.Refused != nil {
 		return err
 	}
+	if v.moved() {
+		v.out.Rollout = nil // it was about the other broker
+	}
 	if v.staging() {
 		defer v.r.memory.turn(v.api.UID, v.object.Spec.VHost)()
 	}
@@ -162,6 +165,9 @@ func (v *visit) look(ctx context.Context) error {
 // queues to synchronise at once than each may.
 func (v *visit) staging() bool { return v.out.Rollout != nil && !policy.RolloutOver(v.out.Rollout) }
 
+// moved: what is recorded is of another broker, that the same Secret or name stood for before.
+func (v *visit) moved() bool { return v.out.Owned != nil && v.out.Owned.ClusterUID != v.api.UID }
+
 // stands judges whether this object may write at all.
 func (v *visit) stands() bool {
 	name := v.object.BrokerPolicyName()
@@ -199,6 +205,9 @@ func (v *visit) recordable(owned *v1alpha1.OwnedPolicy) v1alpha1.OwnedPolicy {
 // recordFirst records what is not recorded yet; the write comes in the next pass.
 func (v *visit) recordFirst() bool {
 	recorded := v.out.Owned
+	if v.moved() && v.target.Secret != "" {
+		v.r.tellLeftBehind(v.object, v.target.Secret, *recorded)
+	}
 	v.out.Owned = &v.owned
 	if v.mine.Owns && recorded != nil && (recorded.Operator || !v.owned.Operator) {
 		return false
@@ -265,15 +274,14 @@ func (v *visit) decide(ctx context.Context) (decision rollout.Decision, before [
 
 // earlier are the QueuePolicies of lower waves on this cluster that are not done.
 func (v *visit) earlier(ctx context.Context) ([]string, error) {
-	if v.object.Spec.Rollout == nil || v.object.Spec.Rollout.Wave == 0 || v.target.Cluster == nil {
+	if v.object.Spec.Rollout == nil || v.object.Spec.Rollout.Wave == 0 {
 		return nil, nil
 	}
-	others, err := v.r.Reader.PoliciesOf(ctx, v.target.Cluster)
+	others, err := v.r.Reader.PoliciesAt(ctx, v.target)
 	if err != nil {
 		return nil, err
 	}
-	others = slices.DeleteFunc(others, func(p *v1alpha1.QueuePolicy) bool { return !policy.IsFor(p, v.target.Cluster) })
-	return policy.EarlierWaves(v.object, others, v.target.Key), nil
+	return policy.EarlierWaves(v.object, others, v.target, v.api.UID), nil
 }
 
 // finish says what is true after all was carried out.

@@ -118,6 +118,86 @@ func TestConnectionSecret(t *testing.T) {
 	}
 }
 
+// outside is a RabbitMQ that Warren does not run, of this name.
+func outside(t *testing.T, namespace, name, version string) *brokertest.Server {
+	t.Helper()
+	server := brokertest.New(t, version)
+	server.SetCredentials("warren", "secret")
+	server.SetNodes(brokertest.Node("rabbit@a"), brokertest.Node("rabbit@b"), brokertest.Node("rabbit@c"))
+	brokers.set(namespace, name, server)
+	return server
+}
+
+func bySecret(p *v1alpha1.QueuePolicy) {
+	p.Spec.ClusterRef, p.Spec.ConnectionSecretRef = nil, &v1alpha1.LocalSecretReference{Name: "outside"}
+}
+
+// A Secret that names another RabbitMQ: what Warren made in the former one stays there, and an event says what to do. The
+// rollout of before was the former one's: it begins anew, and never goes to all queues at once.
+func TestASecretThatNamesAnotherBroker(t *testing.T) {
+	namespace := newNamespace(t)
+	former, next := outside(t, namespace, "former", brokertest.V3), outside(t, namespace, "next", brokertest.V3)
+	for _, server := range []*brokertest.Server{former, next} {
+		for i := range 6 {
+			server.AddQueue(broker.Queue{VHost: "/", Name: fmt.Sprintf("orders.%d", i), Durable: true})
+		}
+	}
+	secret := connectionSecret(namespace, "former."+namespace+".svc:15671", "secret")
+	must(t, kube.Create(t.Context(), secret))
+	p := newPolicy(newCluster(namespace, "none", "3.10"), "mirrors", haTwo, inBatches(3, 0), bySecret)
+	must(t, kube.Create(t.Context(), p))
+	doneEverywhere(t, former, p, 6)
+	next.SetSynchronised(false)
+	edit(t, secret, func() {
+		secret.StringData = map[string]string{"managementUri": "https://next." + namespace + ".svc:15671"}
+	})
+	rolloutIs(t, p, "wave 0, batch 1/2")
+	eventually(t, "an event says what stays", func() error { return hasEvent(t, namespace, p.Name, "Orphaned", "LeaveBroker") })
+	eventually(t, "the first batch is written", func() error {
+		if len(temporaryPolicies(next)) == 0 {
+			return errors.New("no temporary policy")
+		}
+		return nil
+	})
+	waits(t, next)
+	if find(t, admin(t, next), "/", "mirrors") != nil {
+		t.Error("the policy went to all queues of the other broker at once")
+	}
+	next.SetSynchronised(true)
+	doneEverywhere(t, next, p, 6)
+	if left := former.Policies("/"); len(left) != 1 || left[0].Name != "mirrors" {
+		t.Errorf("the former broker has %+v", left)
+	}
+}
+
+// Waves hold for a RabbitMQ that Warren does not run as well, and one that is rolled back is not done.
+func TestWavesOfAConnectionSecret(t *testing.T) {
+	namespace := newNamespace(t)
+	server := outside(t, namespace, "outside", brokertest.V3)
+	for _, queue := range []string{"orders.1", "payments.1"} {
+		server.AddQueue(broker.Queue{VHost: "/", Name: queue, Durable: true})
+	}
+	must(t, kube.Create(t.Context(), connectionSecret(namespace, "outside."+namespace+".svc:15671", "secret")))
+	none := newCluster(namespace, "none", "3.10")
+	first := newPolicy(none, "first", haTwo, inBatches(10, 1), bySecret)
+	second := newPolicy(none, "second", haTwo, inBatches(10, 2), bySecret, func(p *v1alpha1.QueuePolicy) { p.Spec.Pattern = "^payments" })
+	must(t, kube.Create(t.Context(), first))
+	doneEverywhere(t, server, first, 1)
+	edit(t, first, func() { first.Spec.Rollout.RollBack = true })
+	rolloutIs(t, first, "rolled back")
+	must(t, kube.Create(t.Context(), second))
+	rolloutIs(t, second, "wave 2, waiting")
+	throughout(t, "the second wave writes nothing", func() error {
+		if left := server.Policies("/"); len(left) > 0 {
+			return fmt.Errorf("there are %+v", left)
+		}
+		return nil
+	})
+	edit(t, first, func() { first.Spec.Rollout.RollBack = false })
+	doneEverywhere(t, server, first, 1)
+	doneEverywhere(t, server, second, 1)
+}
+
 // C4: of two policies of equal priority on one queue the newer is not applied, both say so, and the status names a queue.
 func TestEqualPriorityOnOneQueue(t *testing.T) {
 	c := newCluster(newNamespace(t), "runtime", "4.3")

@@ -566,6 +566,9 @@ type RolloutStatus struct {
 	// ID of what is rolled out; the names of the temporary policies carry it.
 	ID    string       `json:"id"`
 	Phase RolloutPhase `json:"phase"`
+	// ObservedGeneration of the spec that this is about. In phase Done: the broker had all that this spec says.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Batch of Batches that is being written or was written last; 0 when none is.
 	// +optional
 	Batch int32 `json:"batch,omitempty"`

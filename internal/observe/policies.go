@@ -98,6 +98,14 @@ func (r Reader) PoliciesOf(ctx context.Context, c *v1alpha1.WorkloadCluster) ([]
 	return r.indexed(ctx, IndexPolicyCluster, policy.ClusterKey(c.Namespace, c.Name), bySelector)
 }
 
+// PoliciesAt are the QueuePolicies that are for the broker of a target, or may be. They must not be changed.
+func (r Reader) PoliciesAt(ctx context.Context, t policy.Target) ([]*v1alpha1.QueuePolicy, error) {
+	if t.Cluster != nil {
+		return r.PoliciesOf(ctx, t.Cluster)
+	}
+	return r.indexed(ctx, IndexPolicyCluster, bySecret)
+}
+
 // Neighbours are the other QueuePolicies of the vhost of p in the broker with this UID that a target names: those that want
 // a policy there.
 func (r Reader) Neighbours(ctx context.Context, p *v1alpha1.QueuePolicy, t policy.Target) ([]*v1alpha1.QueuePolicy, error) {

@@ -35,22 +35,40 @@ func (r Rendered) In(v *Vhost) bool {
 	return r.Operator == nil || Same(*r.Operator, Find(v.OperatorPolicies, r.Operator.Name))
 }
 
-// EarlierWaves are those of others, by namespace and name in order, that are to be rolled out before p in the cluster with this
-// key and are not done.
-func EarlierWaves(p *v1alpha1.QueuePolicy, others []*v1alpha1.QueuePolicy, key string) []string {
+// EarlierWaves are those of others, by namespace and name in order, that are to be rolled out before p in the broker with this
+// UID, which is that of the target t of p, and are not done there.
+func EarlierWaves(p *v1alpha1.QueuePolicy, others []*v1alpha1.QueuePolicy, t Target, uid string) []string {
 	if p.Spec.Rollout == nil {
 		return nil
 	}
 	var out []string
 	for _, other := range others {
-		if other.Spec.Rollout == nil || other.Spec.Rollout.Wave >= p.Spec.Rollout.Wave || !other.DeletionTimestamp.IsZero() {
+		earlier := other.Spec.Rollout != nil && other.Spec.Rollout.Wave < p.Spec.Rollout.Wave && other.DeletionTimestamp.IsZero()
+		entry := entryOf(other, uid)
+		if !earlier || other.UID == p.UID || !Aims(other, t, p.Namespace) && (t.Cluster != nil || entry == nil) {
 			continue
 		}
-		state := RolloutOf(other, key)
-		if other.Status.ObservedGeneration != other.Generation || state == nil || state.Phase != v1alpha1.RolloutDone {
+		if entry == nil || !rolledOut(other, entry.Rollout) {
 			out = append(out, other.Namespace+"/"+other.Name)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// entryOf is what the status of p records of the broker with this UID; nil for nothing. What it says of another broker that
+// the same name or Secret stood for is not about this one.
+func entryOf(p *v1alpha1.QueuePolicy, uid string) *v1alpha1.ClusterPolicyStatus {
+	for i := range p.Status.Clusters {
+		if c := &p.Status.Clusters[i]; c.Owned != nil && c.Owned.ClusterUID == uid {
+			return c
+		}
+	}
+	return nil
+}
+
+// rolledOut tells whether the spec as it is now has reached all queues. What a broker that does not answer had of an earlier
+// spec, or of one that is being taken back, is not that.
+func rolledOut(p *v1alpha1.QueuePolicy, state *v1alpha1.RolloutStatus) bool {
+	return state != nil && state.Phase == v1alpha1.RolloutDone && state.ObservedGeneration == p.Generation
 }

@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/broker"
@@ -164,14 +166,26 @@ func TestOverlap(t *testing.T) {
 }
 
 func TestEarlierWaves(t *testing.T) {
-	staged := func(wave int32, phase v1alpha1.RolloutPhase, seen int64) *v1alpha1.QueuePolicy {
-		return queuePolicy(v1alpha1.ReplicationNone, func(p *v1alpha1.QueuePolicy) {
-			p.Spec.Rollout, p.Generation, p.Status.ObservedGeneration = &v1alpha1.RolloutSpec{Wave: wave}, 2, seen
+	const uid, another = "uid", ExternalPrefix + "another"
+	staged := func(wave int32, phase v1alpha1.RolloutPhase, seen int64, edits ...func(*v1alpha1.QueuePolicy)) *v1alpha1.QueuePolicy {
+		return queuePolicy(v1alpha1.ReplicationNone, append([]func(*v1alpha1.QueuePolicy){func(p *v1alpha1.QueuePolicy) {
+			p.UID, p.Spec.ClusterRef, p.Spec.ConnectionSecretRef = types.UID(fmt.Sprint("p", wave)), nil, &v1alpha1.LocalSecretReference{Name: "legacy"}
+			p.Spec.Rollout, p.Generation, p.Status.ObservedGeneration = &v1alpha1.RolloutSpec{Wave: wave}, 2, 2
 			if phase != "" {
-				p.Status.Clusters = []v1alpha1.ClusterPolicyStatus{{Cluster: "messaging/runtime", Rollout: &v1alpha1.RolloutStatus{Phase: phase}}}
+				p.Status.Clusters = []v1alpha1.ClusterPolicyStatus{{
+					Cluster: SecretKey("legacy"), Owned: &v1alpha1.OwnedPolicy{ClusterUID: uid},
+					Rollout: &v1alpha1.RolloutStatus{Phase: phase, ObservedGeneration: seen},
+				}}
 			}
-		})
+		}}, edits...)...)
 	}
+	by := func(secret string) func(*v1alpha1.QueuePolicy) {
+		return func(p *v1alpha1.QueuePolicy) { p.Spec.ConnectionSecretRef.Name = secret }
+	}
+	of := func(uid string) func(*v1alpha1.QueuePolicy) {
+		return func(p *v1alpha1.QueuePolicy) { p.Status.Clusters[0].Owned.ClusterUID = uid }
+	}
+	abroad := func(p *v1alpha1.QueuePolicy) { p.Namespace = "elsewhere" }
 	p := staged(2, "", 0)
 	for _, c := range []struct {
 		name  string
@@ -183,11 +197,27 @@ func TestEarlierWaves(t *testing.T) {
 		{"under way", staged(1, v1alpha1.RolloutBatches, 2), true},
 		{"not begun", staged(1, "", 2), true},
 		{"rolled back", staged(1, v1alpha1.RolloutRolledBack, 2), true},
+		{"to be rolled back, and the broker was silent since", staged(1, v1alpha1.RolloutDone, 1, func(p *v1alpha1.QueuePolicy) { p.Spec.Rollout.RollBack = true }), true},
+		{"being rolled back", staged(1, v1alpha1.RolloutRollingBack, 2), true},
+		{"done in another broker that the Secret named before", staged(1, v1alpha1.RolloutDone, 2, of(another)), true},
+		{"of another broker", staged(1, v1alpha1.RolloutBatches, 2, by("other"), of(another)), false},
+		{"by another Secret of this broker", staged(1, v1alpha1.RolloutBatches, 2, by("other")), true},
+		{"by another Secret of this broker in another namespace", staged(1, v1alpha1.RolloutBatches, 2, abroad), true},
+		{"by a Secret of this name in another namespace", staged(1, "", 0, abroad), false},
 		{"of the same wave", staged(2, v1alpha1.RolloutBatches, 2), false},
 		{"not staged", queuePolicy(v1alpha1.ReplicationNone), false},
 	} {
-		if got := EarlierWaves(p, []*v1alpha1.QueuePolicy{c.other}, "messaging/runtime"); (len(got) > 0) != c.waits {
+		if got := EarlierWaves(p, []*v1alpha1.QueuePolicy{c.other}, Target{Key: SecretKey("legacy"), Secret: "legacy"}, uid); (len(got) > 0) != c.waits {
 			t.Errorf("C11: %s: waits for %q", c.name, got)
 		}
+	}
+	runtime := cluster("messaging/runtime")
+	recreated := staged(1, v1alpha1.RolloutDone, 2, of("of the cluster before"), func(p *v1alpha1.QueuePolicy) {
+		p.Spec.ConnectionSecretRef, p.Spec.ClusterRef = nil, &v1alpha1.PolicyClusterReference{Name: runtime.Name}
+		p.Status.Clusters[0].Cluster = "messaging/runtime"
+	})
+	target := Target{Key: "messaging/runtime", Cluster: runtime}
+	if got := EarlierWaves(p, []*v1alpha1.QueuePolicy{recreated}, target, uid); len(got) == 0 {
+		t.Error("C11: a wave that was done in a cluster that is gone counts in the one that has its name now")
 	}
 }

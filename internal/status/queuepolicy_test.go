@@ -224,6 +224,105 @@ func TestOwnershipIsRecorded(t *testing.T) {
 	}
 }
 
+// onCluster is a PolicyOn of a cluster of this name.
+func onCluster(name string, edits ...func(*Policy)) PolicyOn {
+	c := inForceEverywhere(edits...).Clusters[0]
+	c.Cluster = "messaging/" + name
+	return c
+}
+
+// Several clusters by a selector: the one that is furthest from well speaks and is named, counts add up only where they are
+// known, and each cluster has its own entry.
+func TestSeveralClusters(t *testing.T) {
+	const done, silent, taken, late, refuses, leaves = "done", "silent", "taken", "late", "refuses", "leaves"
+	all := map[string]PolicyOn{
+		done:    onCluster(done),
+		silent:  onCluster(silent, unasked(v1alpha1.ReasonUnreachable)),
+		taken:   onCluster(taken, loses(v1alpha1.ReasonForeignPolicy)),
+		late:    onCluster(late, groups(group(v1alpha1.ReasonSynchronising, "orders.1"))),
+		refuses: onCluster(refuses, refused),
+		leaves: onCluster(leaves, func(in *Policy) {
+			in.on().Leaving, in.on().Why, in.on().Effect = true, "the broker does not answer", nil
+		}),
+	}
+	for _, c := range []struct {
+		name          string
+		clusters      []string
+		where, counts string
+		// what the conditions are
+		ready, accepted, conflict, inSync, inForce string
+		says                                       string // Ready
+	}{
+		{"all are well", []string{done, done}, "2 clusters", "8/8",
+			"True/Ready", "True/AsExpected", "False/NoConflict", "True/AsExpected", "True/AsExpected", "on every matching queue"},
+		{"one is silent, one in conflict, one done", []string{done, silent, taken}, "3 clusters", "4/?",
+			"False/ForeignPolicy", "Unknown/Unreachable", "True/ForeignPolicy", "False/Pending", "Unknown/Unreachable", "messaging/taken: somebody else has it"},
+		{"the order of the clusters does not matter", []string{taken, silent, done}, "3 clusters", "4/?",
+			"False/ForeignPolicy", "Unknown/Unreachable", "True/ForeignPolicy", "False/Pending", "Unknown/Pending", "messaging/taken: somebody else has it"},
+		{"one is silent, one done", []string{done, silent}, "2 clusters", "4/?",
+			"Unknown/Unreachable", "Unknown/Unreachable", "Unknown/Unknown", "Unknown/Unreachable", "Unknown/Unreachable", "messaging/silent: not asked"},
+		{"what is wrong comes before what is not known", []string{silent, late}, "2 clusters", "3/?",
+			"False/Synchronising", "Unknown/Unreachable", "Unknown/Unknown", "Unknown/Unreachable", "False/Synchronising", "messaging/late: 1 queues"},
+		{"one refuses it, one has not all yet", []string{done, late, refuses}, "3 clusters", "7/?",
+			"False/UnsupportedByServer", "False/UnsupportedByServer", "Unknown/Unknown", "False/UnsupportedByServer", "False/Synchronising", "messaging/refuses: use Quorum"},
+		{"two are silent", []string{silent, silent}, "2 clusters", "",
+			"Unknown/Unreachable", "Unknown/Unreachable", "Unknown/Unknown", "Unknown/Unreachable", "Unknown/Unreachable", "(1 more clusters are no better)"},
+		{"one that is left counts neither as a place nor as queues", []string{done, leaves}, "done", "4/4",
+			"False/Leaving", "True/AsExpected", "False/NoConflict", "False/Leaving", "True/AsExpected", "messaging/leaves: the policy is not for this cluster any more and still in it: the broker does not answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := inForceEverywhere()
+			in.Clusters = nil
+			for _, name := range c.clusters {
+				in.Clusters = append(in.Clusters, all[name])
+			}
+			got := ForPolicy(in, noon)
+			if got.Where != c.where || got.InForce != c.counts || len(got.Clusters) != len(c.clusters) {
+				t.Errorf("where %q, counts %q, %d entries", got.Where, got.InForce, len(got.Clusters))
+			}
+			for kind, want := range map[string]string{
+				v1alpha1.ConditionReady: c.ready, v1alpha1.ConditionAccepted: c.accepted, v1alpha1.ConditionConflict: c.conflict,
+				v1alpha1.ConditionInSync: c.inSync, v1alpha1.ConditionInForce: c.inForce,
+			} {
+				status, reason, _ := strings.Cut(want, "/")
+				says := ""
+				if kind == v1alpha1.ConditionReady {
+					says = c.says
+				}
+				expectCondition(t, got.Conditions, kind, metav1.ConditionStatus(status), reason, says)
+			}
+			wanted := map[string]string{
+				done: v1alpha1.ReasonReady, silent: v1alpha1.ReasonUnreachable, taken: v1alpha1.ReasonForeignPolicy,
+				late: v1alpha1.ReasonSynchronising, refuses: v1alpha1.ReasonUnsupportedByServer, leaves: v1alpha1.ReasonLeaving,
+			}
+			for i, name := range c.clusters {
+				if entry := got.Clusters[i]; entry.Cluster != "messaging/"+name || entry.Reason != wanted[name] {
+					t.Errorf("the entry of %s is %+v", name, entry)
+				}
+			}
+		})
+	}
+}
+
+// The words on a rollout are those of the cluster that is furthest behind, and its queues count as far as they have it.
+func TestSeveralRollouts(t *testing.T) {
+	at := func(name string, phase v1alpha1.RolloutPhase, done, total int32) PolicyOn {
+		c := onCluster(name, pending)
+		c.Rollout = &v1alpha1.RolloutStatus{Phase: phase, Batch: done / 10, Batches: total / 10, Done: done, Total: total}
+		return c
+	}
+	in := inForceEverywhere()
+	in.Object.Spec.Rollout = &v1alpha1.RolloutSpec{Wave: 2}
+	in.Clusters = []PolicyOn{at("a", v1alpha1.RolloutDone, 20, 20), at("b", v1alpha1.RolloutBatches, 10, 40), at("c", v1alpha1.RolloutBatches, 20, 40), onCluster("d")}
+	if got := ForPolicy(in, noon); got.Rollout != "wave 2, batch 1/4" || got.InForce != "54/104" {
+		t.Errorf("%q, %q", got.Rollout, got.InForce)
+	}
+	in.Clusters[1].Leaving = true
+	if got := ForPolicy(in, noon); got.Rollout != "wave 2, batch 2/4" || got.InForce != "44/64" {
+		t.Errorf("without the one that is left: %q, %q", got.Rollout, got.InForce)
+	}
+}
+
 // E6: a pass that sees the same as before has nothing to write, whenever it is.
 func TestTheSameOutcomeIsTheSameStatus(t *testing.T) {
 	for i, edit := range []func(*Policy){func(*Policy) {}, pending, refused, unevaluated, loses(v1alpha1.ReasonForeignPolicy), unasked(v1alpha1.ReasonUnreachable),

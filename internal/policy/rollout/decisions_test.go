@@ -205,6 +205,39 @@ func TestALostStatusFindsItsTemporaryPolicies(t *testing.T) {
 	}
 }
 
+// C11: later waves go by this: Done counts for the spec that is done, not for one that came since.
+func TestDoneIsOfOneSpec(t *testing.T) {
+	w := newWorld(t, "3.10.8", mirrored(staged(10, 10))())
+	w.object.Generation = 1
+	w.add(broker.Classic, 0, numbered("orders.", 3)...)
+	w.playUntil("the end", func() bool { return w.phase() == v1alpha1.RolloutDone && w.last.Written })
+	is := func(what string, phase v1alpha1.RolloutPhase, generation int64) {
+		t.Helper()
+		if w.phase() != phase || w.state.ObservedGeneration != generation {
+			t.Errorf("%s: %s of generation %d, want %s of %d", what, w.phase(), w.state.ObservedGeneration, phase, generation)
+		}
+	}
+	is("at the end", v1alpha1.RolloutDone, 1)
+	w.object.Generation, w.object.Spec.Rollout.BatchSize = 2, 5
+	w.step()
+	is("an edit that changes nothing in the broker", v1alpha1.RolloutDone, 2)
+	w.object.Generation, w.object.Spec.Paused = 3, true
+	w.step()
+	is("paused, and the broker has all", v1alpha1.RolloutDone, 3)
+	w.object.Generation, w.object.Spec.Replication.Mode = 4, v1alpha1.HAThree
+	w.step()
+	is("edited while it is paused", v1alpha1.RolloutDone, 3)
+	w.object.Generation, w.object.Spec.Replication.Mode, w.object.Spec.Paused = 5, v1alpha1.HATwo, false
+	w.remove("orders")
+	w.step()
+	is("a drift that the edited spec meets", v1alpha1.RolloutDone, 3)
+	w.playUntil("it is restored", func() bool { return w.last.Written && len(w.last.Actions) == 0 })
+	is("restored", v1alpha1.RolloutDone, 5)
+	w.object.Generation, w.object.Spec.Rollout.RollBack = 6, true
+	w.step()
+	is("rolled back", v1alpha1.RolloutRollingBack, 6)
+}
+
 func TestADoneRolloutRestoresWhatSomebodyChanged(t *testing.T) {
 	w := newWorld(t, "3.10.8", mirrored(staged(10, 10))())
 	w.add(broker.Classic, 0, numbered("orders.", 3)...)

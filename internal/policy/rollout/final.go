@@ -178,7 +178,7 @@ func (f *facts) finished() Decision {
 		return f.decide(Decision{Written: true})
 	}
 	d := f.record(v1alpha1.RolloutDone, 0, "")
-	d.State.Done, d.State.Total = int32(len(f.reach)), int32(len(f.reach))
+	d.State.Done, d.State.Total, d.State.ObservedGeneration = int32(len(f.reach)), int32(len(f.reach)), f.Object.Generation
 	d.Reason, d.LookAgain, d.Written = "", 0, true
 	return d
 }

@@ -186,6 +186,9 @@ func (f *facts) decide(d Decision) Decision {
 		d.State.RollBackSpent = false
 	}
 	d.State.WaitsFor = short(d.Message)
+	if d.State.Phase != v1alpha1.RolloutDone || d.Written {
+		d.State.ObservedGeneration = f.Object.Generation
+	}
 	if d.State.Phase == v1alpha1.RolloutRollingBack && d.Reason == v1alpha1.ReasonRollingOut {
 		d.Reason = v1alpha1.ReasonRollingBack
 	}
@@ -202,6 +205,9 @@ func (f *facts) paused() Decision {
 		d.State.WaitsFor = ""
 	}
 	d.Written = f.complete()
+	if d.Written && d.State != nil && d.State.Phase == v1alpha1.RolloutDone {
+		d.State.ObservedGeneration = f.Object.Generation
+	}
 	return d
 }
 
