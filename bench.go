@@ -28,10 +28,22 @@ func benchCommand() *cobra.Command {
 
 A benchmark works in a vhost and as a user of its own, which it removes again. It refuses clusters that raise an alarm or
 that others use. docs/benchmark.md says what is measured and how.`,
-		Args: cobra.NoArgs,
+		Args: misused(cobra.NoArgs),
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{2, err.Error()} })
 	command.AddCommand(benchRunCommand(), benchCompareCommand(), benchReportCommand(), benchScenariosCommand(), benchSweepCommand(), benchWorkerCommand())
 	return command
+}
+
+// misused has wrong arguments end with a code of their own: 1 would tell a CI that something got worse.
+func misused(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if err := check(command, args); err != nil {
+			return exitError{2, fmt.Sprintf("%v; usage: %s", err, command.UseLine())}
+		}
+		return nil
+	}
 }
 
 // place is where a cluster is and how to log in.
@@ -43,7 +55,7 @@ const placeHelp = `
 Credentials are not arguments, which others on the machine can read. They come from the environment, or the password from a
 file:
   WARREN_BENCH_USERNAME, WARREN_BENCH_PASSWORD   of an administrator
-  WARREN_BENCH_URI                               instead of --uri, and may hold both`
+  WARREN_BENCH_URI                               the AMQP address, which may hold both`
 
 func (p *place) flags(command *cobra.Command) {
 	flags := command.Flags()
@@ -65,7 +77,7 @@ func (p *place) credentials(endpoint load.Endpoint) (username, password string, 
 		password = strings.TrimRight(string(text), "\r\n")
 	}
 	if username == "" || password == "" {
-		return "", "", errors.New("no credentials: set WARREN_BENCH_USERNAME, and WARREN_BENCH_PASSWORD or --password-file")
+		return "", "", errors.New("no credentials: set WARREN_BENCH_USERNAME, and WARREN_BENCH_PASSWORD or --password-file, or have both in WARREN_BENCH_URI")
 	}
 	return username, password, nil
 }
@@ -77,7 +89,7 @@ func (p *place) endpoint() (load.Endpoint, error) {
 		text = os.Getenv("WARREN_BENCH_URI")
 	}
 	if text == "" {
-		return load.Endpoint{}, errors.New("where is the broker? Give --uri amqp://HOST:5672")
+		return load.Endpoint{}, errors.New("where is the broker? Set WARREN_BENCH_URI=amqp://USER:PASSWORD@HOST:5672, or give --uri amqp://HOST:5672")
 	}
 	endpoint, err := load.ParseEndpoint(text)
 	if err != nil {
@@ -148,6 +160,18 @@ func (p *place) connect(endpoint load.Endpoint) (connected, error) {
 	return connected{Client: client, Guest: guest, connector: connector, username: username}, nil
 }
 
+// connectAlone is connect where nothing is done by AMQP: of its address only the credentials count, if it is given.
+func (p *place) connectAlone() (connected, error) {
+	var endpoint load.Endpoint
+	if os.Getenv("WARREN_BENCH_URI") != "" {
+		var err error
+		if endpoint, err = p.endpoint(); err != nil {
+			return connected{}, err
+		}
+	}
+	return p.connect(endpoint)
+}
+
 func benchSweepCommand() *cobra.Command {
 	var at place
 	var dry bool
@@ -161,9 +185,15 @@ Only vhosts and users with the tag ` + load.Label + ` and a name of ` + load.Lab
 anybody else is touched. A benchmark says every ` + load.BeatEvery.String() + ` in the description of its vhost that it lives: those that did
 within --older-than, and those that have connections, are left alone.
 ` + placeHelp,
-		Args: cobra.NoArgs,
+		Args: misused(cobra.NoArgs),
 		RunE: func(command *cobra.Command, _ []string) error {
-			api, err := at.connect(load.Endpoint{})
+			if age < 0 {
+				return exitError{2, fmt.Sprintf("--older-than %s is negative: benchmarks that live would be taken for silent ones", age)}
+			}
+			if at.management == "" {
+				return exitError{2, "where is the broker? Give --management http://HOST:15672"}
+			}
+			api, err := at.connectAlone()
 			if err != nil {
 				return err
 			}
@@ -209,7 +239,7 @@ func benchScenariosCommand() *cobra.Command {
 		Short: "List the built-in scenarios, or print one as a file to change",
 		Long: `List the built-in scenarios. With a name, print that one as YAML with all its defaults: save it, change it, and run it
 with --scenario FILE.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: misused(cobra.MaximumNArgs(1)),
 		RunE: func(command *cobra.Command, args []string) error {
 			out := command.OutOrStdout()
 			if len(args) == 1 {

@@ -31,10 +31,10 @@ func benchCompareCommand() *cobra.Command {
 A figure is worse when its median is worse by more than the threshold and by more than the earlier results lie apart
 (three times their MAD), and no run of it lies in the range of the earlier runs.
 
-Exit codes: 0 nothing is worse, or there is nothing to compare with; 1 a figure is worse; 2 wrong arguments; 3 the results are
+Exit codes: 0 nothing is worse, or there is nothing to compare with; 1 a figure is worse; 2 wrong arguments, or a file that is not a result; 3 the results are
 of different things; 4 the new result has no valid run.`,
 		Example: `  warren bench compare monday/SmallConfirmed.json tuesday/SmallConfirmed.json --threshold 10%`,
-		Args:    cobra.MinimumNArgs(2),
+		Args:    misused(cobra.MinimumNArgs(2)),
 		RunE: func(command *cobra.Command, args []string) error {
 			limit, err := parseRatio(threshold)
 			if err != nil {
@@ -68,7 +68,7 @@ func parseRatio(text string) (float64, error) {
 	if percent {
 		value /= 100
 	}
-	if err != nil || value <= 0 || value >= 1 {
+	if err != nil || !(value > 0 && value < 1) { // NaN is neither: nothing would ever be worse
 		return 0, fmt.Errorf("want a share such as 10%%, not %q", text)
 	}
 	return value, nil

@@ -25,7 +25,7 @@ Of several results of the same scenario the last argument is shown. It is held a
 compare" does, and its ratios are to the newest of them. Files may be packed by gzip, as a Benchmark's ConfigMaps have them.`,
 		Example: `  warren bench report bench-results/today/*.json -o report.html
   warren bench report monday/SmallConfirmed.json today/SmallConfirmed.json -o report.html`,
-		Args: cobra.MinimumNArgs(1),
+		Args: misused(cobra.MinimumNArgs(1)),
 		RunE: func(command *cobra.Command, args []string) error {
 			limit, err := parseRatio(threshold)
 			if err != nil {

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -61,7 +64,7 @@ see alarms or others then, and needs --yes-production.
 		Example: `  export WARREN_BENCH_URI=amqp://user:password@rabbit:5672
   warren bench run --management http://rabbit:15672 --prometheus http://rabbit:15692
   warren bench run --management http://rabbit:15672 --scenario SmallConfirmed --scenario mine.yaml --runs 5 --out results`,
-		Args: cobra.NoArgs,
+		Args: misused(cobra.NoArgs),
 		RunE: func(command *cobra.Command, _ []string) error { return runBench(command, f) },
 	}
 	flags := command.Flags()
@@ -86,6 +89,36 @@ see alarms or others then, and needs --yes-production.
 	return command
 }
 
+// check says what flags hold that cannot be meant. A cap that is not one would be no cap.
+func (f benchFlags) check() error {
+	for _, flag := range []struct {
+		name  string
+		value float64
+	}{
+		{"runs", float64(f.runs)}, {"duration", f.duration.Seconds()}, {"warm-up", f.warmUp.Seconds()},
+		{"max-rate", f.maxRate}, {"max-connections", float64(f.maxConnections)},
+	} {
+		if !(flag.value >= 0 && flag.value <= math.MaxFloat64) {
+			return fmt.Errorf("--%s: want a number above 0, or 0 for what the scenario says", flag.name)
+		}
+	}
+	if f.interval < time.Second || f.interval > 5*time.Second {
+		return fmt.Errorf("--interval %s is not from 1s to 5s", f.interval)
+	}
+	for _, address := range f.prometheus {
+		at, err := url.Parse(address)
+		if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+			return errors.New("--prometheus: want http://HOST:15692 or https://HOST:15691, one for each node")
+		}
+	}
+	if f.link != "" {
+		if _, err := load.ParseSpeed(f.link); err != nil {
+			return fmt.Errorf("--link %q: %w", f.link, err)
+		}
+	}
+	return nil
+}
+
 // scenariosToRun reads the scenarios and bends them as the flags say.
 func (f benchFlags) scenariosToRun() ([]bench.Scenario, error) {
 	scenarios, err := scenariosOf(f.scenarios)
@@ -97,9 +130,6 @@ func (f benchFlags) scenariosToRun() ([]bench.Scenario, error) {
 		if disk, err = bench.ParseSize(f.maxDisk); err != nil {
 			return nil, fmt.Errorf("--max-disk: %w", err)
 		}
-	}
-	if f.interval < time.Second || f.interval > 5*time.Second {
-		return nil, fmt.Errorf("--interval %s is not from 1s to 5s", f.interval)
 	}
 	for i := range scenarios {
 		s := &scenarios[i]
@@ -138,6 +168,9 @@ func enoughFiles(s bench.Scenario) error {
 }
 
 func runBench(command *cobra.Command, f benchFlags) error {
+	if err := f.check(); err != nil {
+		return exitError{2, err.Error()}
+	}
 	scenarios, err := f.scenariosToRun()
 	if err != nil {
 		return err
@@ -151,30 +184,33 @@ func runBench(command *cobra.Command, f benchFlags) error {
 		return err
 	}
 	ctx := command.Context()
-	b := load.Benchmark{Endpoint: endpoint, Scenarios: scenarios, Interval: f.interval, Owner: ""}
-	if err := f.attach(ctx, &b, machine); err != nil {
+	b := load.Benchmark{Endpoint: endpoint, Scenarios: scenarios, Interval: f.interval, Alone: !f.production}
+	say := newTeller(command.ErrOrStderr())
+	if err := f.attach(ctx, &b, machine, say); err != nil {
 		return err
 	}
-	say := newTeller(command.ErrOrStderr())
 	b.OnProgress, b.OnRun = say.second, say.run
 	if f.out == "" {
 		f.out = filepath.Join("bench-results", time.Now().UTC().Format("20060102-150405"))
 	}
+	if err := store.Prepare(f.out); err != nil { // before the load: afterwards it would have been for nothing
+		return fmt.Errorf("--out: %w", err)
+	}
 	results, failed := b.Do(ctx)
-	if len(results) > 0 {
-		if err := store.Write(f.out, report.Input{Results: results, Written: time.Now().UTC()}); err != nil {
-			return errors.Join(failed, err)
-		}
-		if err := f.print(command.OutOrStdout(), results); err != nil {
-			return errors.Join(failed, err)
-		}
+	if len(results) == 0 {
+		_ = os.Remove(f.out) // if it is empty
+		return failed
+	}
+	printed := f.print(command.OutOrStdout(), results)
+	written := store.Write(f.out, report.Input{Results: results, Written: time.Now().UTC()})
+	if written == nil {
 		fmt.Fprintf(command.ErrOrStderr(), "results are in %s\n", f.out)
 	}
-	return errors.Join(failed, validRuns(results))
+	return errors.Join(failed, printed, written, validRuns(results))
 }
 
 // attach connects the management API and the samplers, and refuses what must not be put under load.
-func (f benchFlags) attach(ctx context.Context, b *load.Benchmark, machine []load.Source) error {
+func (f benchFlags) attach(ctx context.Context, b *load.Benchmark, machine []load.Source, say *teller) error {
 	b.Fingerprint = bench.Fingerprint{
 		CPUModel: cpuModel(), Kernel: kernelRelease(), Generator: version, SharedHost: onThisMachine(ctx, b.Endpoint),
 	}
@@ -188,11 +224,14 @@ func (f benchFlags) attach(ctx context.Context, b *load.Benchmark, machine []loa
 	if err != nil {
 		return err
 	}
-	if err := f.safe(ctx, api, b.Scenarios); err != nil {
-		return err
-	}
 	overview, err := api.Overview(ctx)
 	if err != nil {
+		return err
+	}
+	if b.Scenarios, err = f.supported(b.Scenarios, overview.RabbitMQVersion, say); err != nil {
+		return err
+	}
+	if err := f.safe(ctx, api, b.Scenarios); err != nil {
 		return err
 	}
 	nodes, err := api.Nodes(ctx)
@@ -224,6 +263,25 @@ func (f benchFlags) attach(ctx context.Context, b *load.Benchmark, machine []loa
 		return append(sources, machine...)
 	}
 	return nil
+}
+
+// supported are the scenarios that the broker's version can run. One that it cannot is refused, since it would end the others
+// when its turn came, but of "all" it is left out.
+func (f benchFlags) supported(scenarios []bench.Scenario, version string, say *teller) (can []bench.Scenario, err error) {
+	all := slices.Contains(f.scenarios, "all")
+	for _, s := range scenarios {
+		why := s.UnsupportedBy(version)
+		_, builtin := bench.Builtin(s.Name)
+		switch {
+		case why == "":
+			can = append(can, s)
+		case all && builtin == nil:
+			say.leftOut(why)
+		default:
+			return nil, errors.New(why)
+		}
+	}
+	return can, nil
 }
 
 // machine are the sources for nodes on this machine.
@@ -387,13 +445,16 @@ func (t *teller) second(s bench.Scenario, run int, p load.Progress) {
 		head, second.AtSeconds+1, second.Published, second.Confirmed, second.Consumed, p.Waiting)
 }
 
+func (t *teller) leftOut(why string) { fmt.Fprintf(t.out, "left out: %s\n", why) }
+
 func (t *teller) run(s bench.Scenario, r bench.Run) {
 	word := "valid"
 	if !r.Validity.Valid {
-		word = "not valid"
+		var reasons []string
 		for _, why := range r.Validity.Reasons {
-			word += ": " + why.Message
+			reasons = append(reasons, why.Message)
 		}
+		word = "not valid (" + strings.Join(reasons, "; ") + ")"
 	}
 	fmt.Fprintf(t.out, "%s run %d/%d: %.0f %s, %s; %s\n", s.Name, r.Number, s.Runs, r.Figures.Throughput, r.Figures.ThroughputUnit, word, r.Verdict.Summary)
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -32,11 +33,17 @@ func (f Fault) String() string {
 // Faults are all things that are wrong, in the order of the file's type.
 type Faults []Fault
 
-// Error has one line for each fault.
+// mostFaults is how many an error lists: of a file that is something else altogether each line may be one.
+const mostFaults = 20
+
+// Error has one line for each fault, and one for those beyond the first twenty.
 func (f Faults) Error() string {
-	lines := make([]string, len(f))
-	for i := range f {
-		lines[i] = f[i].String()
+	var lines []string
+	for _, fault := range f[:min(len(f), mostFaults)] {
+		lines = append(lines, fault.String())
+	}
+	if more := len(f) - mostFaults; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more faults", more))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -85,7 +92,13 @@ func (s *Scenario) setOptionalDefaults() {
 
 // decodeTree reads YAML or JSON into maps, slices, strings, json.Number and booleans.
 func decodeTree(text []byte) (any, error) {
+	if documents(text) > 1 {
+		return nil, Faults{{Message: "there are several documents, with --- between them: want a file for each scenario"}}
+	}
 	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if infinite := new(json.UnsupportedValueError); errors.As(err, &infinite) {
+		return nil, Faults{{Message: "want numbers that are finite, not " + infinite.Str}}
+	}
 	if err != nil {
 		return nil, Faults{{Message: strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")}}
 	}
@@ -96,6 +109,24 @@ func decodeTree(text []byte) (any, error) {
 		return nil, Faults{{Message: err.Error()}}
 	}
 	return tree, nil
+}
+
+// documents of YAML that have content: readers take the first and say nothing of the others. A line that begins with --- cannot
+// be part of anything else.
+func documents(text []byte) (n int) {
+	content := false
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimRight(line, " \t\r\n")
+		if rest, marker := bytes.CutPrefix(line, []byte("---")); marker && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t') {
+			content, line = false, bytes.TrimSpace(rest)
+		}
+		if trimmed := bytes.TrimSpace(line); content || len(trimmed) == 0 || trimmed[0] == '#' || string(line) == "..." || line[0] == '%' {
+			continue
+		}
+		content = true
+		n++
+	}
+	return n
 }
 
 // enums are the values that string types can have, for the decoder and the schema.
@@ -113,6 +144,10 @@ var (
 
 // checkTree compares a tree with the type that it shall become.
 func checkTree(path string, value any, t reflect.Type, faults *Faults) {
+	if value == nil && path == "" {
+		faults.add(path, "the file is empty: want the fields of a scenario")
+		return
+	}
 	if value == nil {
 		faults.add(path, "has no value; leave the field out for its default")
 		return
@@ -222,6 +257,8 @@ func checkScalar(path string, value any, t reflect.Type, faults *Faults) {
 
 func describe(value any) string {
 	switch v := value.(type) {
+	case nil:
+		return "nothing"
 	case map[string]any:
 		return "fields"
 	case []any:

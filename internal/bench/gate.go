@@ -89,7 +89,7 @@ func Compare(history []Result, now Result, gate Gate) Comparison {
 		if like.refused != "" {
 			return Comparison{Outcome: NotComparable, Reason: "earlier results are of something else: " + like.refused}
 		}
-		return Comparison{Outcome: NoHistory, Reason: "this is the first result of the scenario"}
+		return now.withoutHistory(history)
 	}
 	c := Comparison{Results: len(like.results), Differences: like.differences}
 	limited := func(r Result) bool { return r.Summary.Bottleneck == GeneratorBound }
@@ -108,6 +108,23 @@ func Compare(history []Result, now Result, gate Gate) Comparison {
 	}
 	c.conclude()
 	return c
+}
+
+// withoutHistory says why there is nothing to compare with.
+func (r Result) withoutHistory(history []Result) Comparison {
+	var others []string
+	for _, old := range history {
+		if old.Scenario.Name == r.Scenario.Name {
+			return Comparison{Outcome: NoHistory, Reason: "no earlier result of the scenario has a valid run"}
+		}
+		if !slices.Contains(others, old.Scenario.Name) {
+			others = append(others, old.Scenario.Name)
+		}
+	}
+	if len(others) > 0 {
+		return Comparison{Outcome: NotComparable, Reason: "earlier results are of something else: scenario " + strings.Join(others, ", ")}
+	}
+	return Comparison{Outcome: NoHistory, Reason: "this is the first result of the scenario"}
 }
 
 // Last is the summary of the newest earlier result that counts, of whatever version. history is oldest first.

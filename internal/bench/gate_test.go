@@ -142,11 +142,20 @@ func TestCompareOnlyTheSame(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	other := at(t, "Quorum", 10000, nil)
-	if c := bench.Compare([]bench.Result{other}, now, bench.Gate{}); c.Outcome != bench.NoHistory {
+	if c := bench.Compare([]bench.Result{other}, now, bench.Gate{}); c.Outcome != bench.NotComparable || !strings.Contains(c.Reason, "scenario Quorum") {
+		t.Errorf("%+v", c)
+	}
+	if c := bench.Compare([]bench.Result{other, old}, now, bench.Gate{}); c.Outcome != bench.Regressed {
+		t.Errorf("%+v", c)
+	}
+	if c := bench.Compare(nil, now, bench.Gate{}); c.Outcome != bench.NoHistory || !strings.Contains(c.Reason, "first result") {
 		t.Errorf("%+v", c)
 	}
 	invalid := at(t, "SmallConfirmed", 9000, func(l *benchtest.Load) { l.MemoryAlarm = 1 })
 	if c := bench.Compare([]bench.Result{old}, invalid, bench.Gate{}); c.Outcome != bench.Invalid || !strings.Contains(c.Reason, "memory alarm") {
+		t.Errorf("%+v", c)
+	}
+	if c := bench.Compare([]bench.Result{invalid}, now, bench.Gate{}); c.Outcome != bench.NoHistory || !strings.Contains(c.Reason, "no earlier result of the scenario has a valid run") {
 		t.Errorf("%+v", c)
 	}
 	if c := bench.Compare([]bench.Result{invalid, old}, now, bench.Gate{}); c.Outcome != bench.Regressed || c.Results != 1 {

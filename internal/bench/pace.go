@@ -18,7 +18,11 @@ func NewSchedule(rate float64, publishers, index int) Schedule {
 		return Schedule{interval: math.Inf(1), offset: math.Inf(1)}
 	}
 	apart := float64(time.Second) / rate
-	return Schedule{interval: apart * float64(publishers), offset: apart * float64(index)}
+	s := Schedule{interval: apart * float64(publishers)}
+	if index > 0 { // not Inf·0
+		s.offset = apart * float64(index)
+	}
+	return s
 }
 
 // Interval between two sends of this publisher.
@@ -37,12 +41,16 @@ func (s Schedule) Due(elapsed time.Duration) int64 {
 	if float64(elapsed) <= s.offset {
 		return 0
 	}
-	return int64(math.Ceil((float64(elapsed) - s.offset) / s.interval))
+	return max(1, int64(math.Ceil((float64(elapsed)-s.offset)/s.interval)))
 }
 
+// never is later than any run may end, and so far from the largest time that it may be added to one: what overflowed would be
+// long overdue, and be sent at once.
+const never time.Duration = math.MaxInt64 / 2
+
 func clampDuration(ns float64) time.Duration {
-	if !(ns < math.MaxInt64) {
-		return math.MaxInt64
+	if !(ns < float64(never)) {
+		return never
 	}
 	return time.Duration(math.Round(ns))
 }

@@ -41,10 +41,34 @@ func TestScheduleDue(t *testing.T) {
 			t.Errorf("due before %v: %d, want %d", elapsed, got, want)
 		}
 	}
-	never := NewSchedule(0, 2, 1)
-	if never.At(0) != math.MaxInt64 || never.At(5) != math.MaxInt64 || never.Due(time.Hour) != 0 {
-		t.Error("a rate of zero sends")
+	for name, s := range map[string]Schedule{
+		"a rate of zero": NewSchedule(0, 2, 0), "no publisher": NewSchedule(5, 0, 0), "a second publisher": NewSchedule(1e-300, 2, 1),
+		"a rate of NaN": NewSchedule(math.NaN(), 1, 0),
+	} {
+		if s.At(0) != never || s.At(5) != never || s.Due(time.Hour) != 0 {
+			t.Errorf("%s sends", name)
+		}
 	}
+	// The first message of a publisher comes at once, however long the second takes.
+	if rare := NewSchedule(1e-300, 2, 0); rare.At(0) != 0 || rare.At(1) != never || rare.Due(time.Hour) != 1 {
+		t.Errorf("%v, %v, %d are due", rare.At(0), rare.At(1), rare.Due(time.Hour))
+	}
+}
+
+// However rarely a publisher sends: what is intended is never before now through an overflow, which would be sent flat out.
+func TestRareSendsAreNotOverdue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := math.Pow(10, rapid.Float64Range(-308, -3).Draw(t, "exponent"))
+		p := NewPacer(NewSchedule(rate, rapid.IntRange(1, 1000).Draw(t, "publishers"), 0))
+		now := time.Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "now"))
+		first := p.Next(now) // late: it is caught up with
+		for range 3 {
+			next := p.Next(first.At)
+			if at := now + next.At; at < now+400*time.Second || now+next.Intended < now {
+				t.Fatalf("at a rate of %v the next is due %v after %v", rate, next.At, now)
+			}
+		}
+	})
 }
 
 func TestPacerOnTime(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+
+	"github.com/warren-mq/warren/internal/broker"
 )
 
 // The syntax of durations and sizes, for the schema too.
@@ -218,6 +220,19 @@ type Caps struct {
 	Connections int `json:"connections,omitempty"`
 	// Disk is the most bytes of bodies that may wait in the queues. Publishers stop at it. Default 2GiB.
 	Disk Size `json:"disk,omitempty"`
+}
+
+// UnsupportedBy says why a broker of the version cannot run the scenario; "" if it can, or the version is not known.
+func (s *Scenario) UnsupportedBy(version string) string {
+	v, err := broker.ParseVersion(version)
+	if err != nil {
+		return ""
+	}
+	can, err := broker.CapabilitiesOf(v)
+	if err != nil || can.MirroredQueues || s.Queues.Type != MirroredQueue {
+		return ""
+	}
+	return fmt.Sprintf("scenario %s has mirrored queues, which RabbitMQ %s does not have: use type Quorum", s.Name, v)
 }
 
 // Defaults is a scenario without a name in which each field that has a default has it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -131,6 +132,14 @@ func TestFaults(t *testing.T) {
 		{`{}`, `name: want CamelCase of at most 63 letters and digits, not ""`, false},
 		{`name: small-messages`, `name: want CamelCase of at most 63 letters and digits, not "small-messages"`, false},
 		{`[1]`, `want fields, not a list`, false},
+		{``, `the file is empty: want the fields of a scenario`, false},
+		{"# nothing\n---\n", `the file is empty: want the fields of a scenario`, false},
+		{"%YAML 1.1\n---\n# one\nname: A\ndescription: |\n  ---\n  text\n...\n", ``, false},
+		{"name: A\n---\n# nothing more\n", ``, false},
+		{"name: A\n---\nname: B\n", `there are several documents, with --- between them: want a file for each scenario`, decoderOnly},
+		{"--- {name: A}\n--- {name: B}\n", `there are several documents, with --- between them: want a file for each scenario`, decoderOnly},
+		{`{name: A, load: {mode: Open, rate: .nan}}`, `want numbers that are finite, not NaN`, false},
+		{`{name: A, caps: {rate: .inf}}`, `want numbers that are finite, not +Inf`, false},
 		{`{name: A, publisher: {count: 1}}`, `publisher: is not a field; did you mean publishers?`, false},
 		{`{name: A, publishers: {confirmwindow: 1, x: 2}, runs: x}`,
 			"publishers.confirmwindow: is not a field; did you mean confirmWindow?\n" +
@@ -183,6 +192,7 @@ func TestFaults(t *testing.T) {
 				"consumers: a stream needs a prefetch and manual acknowledgements", decoderOnly},
 		{`{name: A, queues: {like: {name: payments.bench, vhost: shop}}}`, ``, false},
 		{`{name: A, queues: {like: {vhost: shop}}}`, `queues.like.name: want a name of 1 to 100 bytes, not 0`, decoderOnly},
+		{`{name: A, queues: {like: {name: "a\nb"}}}`, `queues.like.name: must not have line breaks, which the broker leaves out of names`, decoderOnly},
 		{`{name: A, queues: {like: {name: amq.x}}}`, `queues.like.name: names that begin with amq. are the broker's own`, decoderOnly},
 		{`{name: A, queues: {type: Mirrored, like: {name: x}}}`,
 			`queues.like: brings the policies of queues.like.vhost, and type Mirrored one of its own: want one of them`, decoderOnly},
@@ -214,6 +224,20 @@ func TestFaults(t *testing.T) {
 		if want := test.faults == "" || test.only; (bySchema == nil) != want {
 			t.Errorf("%s\nthe schema says: %v, want accepted: %v", test.file, bySchema, want)
 		}
+	}
+}
+
+// A file that is something else altogether has few lines of faults.
+func TestManyFaults(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("name: A\n")
+	for i := range 3000 {
+		fmt.Fprintf(&file, "other%04d: 1\n", i)
+	}
+	_, err := DecodeScenario([]byte(file.String()))
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != mostFaults+1 || lines[mostFaults] != "and 2980 more faults" || !strings.HasPrefix(lines[0], "other0000: ") {
+		t.Errorf("got %d lines, the last %q", len(lines), lines[len(lines)-1])
 	}
 }
 

@@ -187,6 +187,8 @@ func (s *Scenario) validateQueues(faults *Faults) {
 		faults.add("queues.like.name", "want a name of 1 to %d bytes, not %d", mostLikeName, len(like.Name))
 	case strings.HasPrefix(like.Name, "amq."):
 		faults.add("queues.like.name", "names that begin with amq. are the broker's own")
+	case strings.ContainsAny(like.Name, "\r\n"):
+		faults.add("queues.like.name", "must not have line breaks, which the broker leaves out of names")
 	case s.Queues.Type == MirroredQueue:
 		faults.add("queues.like", "brings the policies of queues.like.vhost, and type Mirrored one of its own: want one of them")
 	}

@@ -18,6 +18,8 @@ type Benchmark struct {
 	Policies broker.PolicyStore
 	// Owner is the user that API asks as.
 	Owner string
+	// Alone has it end at once when another benchmark began in the same moment: none may have seen the other before.
+	Alone bool
 	// Endpoint for AMQP. User and vhost are used without API only; VHost is then somebody's.
 	Endpoint Endpoint
 	// Sources for the vhost of the benchmark, and how often they are read.
@@ -40,6 +42,15 @@ func (b Benchmark) Do(ctx context.Context) (results []bench.Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, place.drop(context.WithoutCancel(ctx))) }()
+	if b.Alone && b.API != nil {
+		vhosts, err := b.API.DescribedVHosts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if livingTenant(vhosts, place.endpoint.VHost, time.Now()) != "" {
+			return nil, errNotAlone
+		}
+	}
 	for _, s := range b.Scenarios {
 		result, err := b.scenario(ctx, place, s)
 		if len(result.Runs) > 0 {
@@ -51,6 +62,8 @@ func (b Benchmark) Do(ctx context.Context) (results []bench.Result, err error) {
 	}
 	return results, nil
 }
+
+var errNotAlone = errors.New("another benchmark began on this cluster in the same moment: run one after the other")
 
 // place is where a benchmark works: in a vhost of its own, or under unguessable names in somebody's.
 type place struct {

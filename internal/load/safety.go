@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/warren-mq/warren/internal/bench"
 	"github.com/warren-mq/warren/internal/broker"
@@ -46,7 +47,12 @@ func nodeDangers(n broker.Node, scenarios []bench.Scenario) (found []Danger) {
 	}
 	room := *n.DiskFree - *n.DiskFreeLimit
 	for _, s := range scenarios {
-		if most := MostBytes(s); most > room {
+		most := MostBytes(s)
+		if most == 0 && s.Publishers.Count > 0 {
+			found = append(found, Danger{Production: true, Reason: fmt.Sprintf(
+				"scenario %s has no caps.disk: nothing keeps it from filling the disk of node %s", s.Name, n.Name)})
+		}
+		if most > room {
 			found = append(found, Danger{Reason: fmt.Sprintf(
 				"scenario %s may put %s on disk, and node %s has %s above its limit: lower caps.disk or the backlog",
 				s.Name, bench.Size(most), n.Name, bench.Size(max(room, 0)))})
@@ -55,7 +61,8 @@ func nodeDangers(n broker.Node, scenarios []bench.Scenario) (found []Danger) {
 	return found
 }
 
-// MostBytes is how much a scenario may have on disk at once, in bytes of bodies: its cap, or its backlog if that is less.
+// MostBytes is how much a scenario may have on disk at once, in bytes of bodies: its cap, or its backlog if that is less. 0 is
+// for no bound.
 func MostBytes(s bench.Scenario) int64 {
 	most := int64(s.Caps.Disk)
 	if s.Backlog == nil || s.Consumers.Count == 0 {
@@ -89,6 +96,9 @@ func production(ctx context.Context, api API) (found []Danger, err error) {
 		return nil, err
 	}
 	users, ghosts := usersOf(connections, vhosts)
+	if other := livingTenant(vhosts, "", time.Now()); other != "" { // its connections come into the statistics up to 5 s late
+		danger("another benchmark is at work, or was killed less than %s ago: vhost %s", living, other)
+	}
 	switch {
 	case len(users) > 0:
 		danger("%d connections are open, of %s", len(connections)-ghosts, strings.Join(first(users, 3), ", "))
@@ -123,6 +133,22 @@ func usersOf(connections []broker.Connection, vhosts []broker.VHost) (users map[
 		}
 	}
 	return users, ghosts
+}
+
+// living is within what time a benchmark that runs has said so.
+const living = 2 * BeatEvery
+
+// livingTenant is the vhost of a benchmark that runs, but for own; "" for none.
+func livingTenant(vhosts []broker.VHost, own string, now time.Time) string {
+	for _, v := range vhosts {
+		if v.Name == own || !isOwn(v.Name, v.Tags) {
+			continue
+		}
+		if beat, err := lastBeat(v); err == nil && now.Sub(beat) < living {
+			return v.Name
+		}
+	}
+	return ""
 }
 
 // first n keys, for people.

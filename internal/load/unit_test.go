@@ -305,3 +305,33 @@ func TestConnectionsOfVHostsThatAreGoneAreGhosts(t *testing.T) {
 		}
 	}
 }
+
+// A benchmark that runs is seen by its vhost, before the statistics have its connections.
+func TestALivingBenchmarkIsSeen(t *testing.T) {
+	now := time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
+	id := strings.Repeat("a", 32)
+	vhost := func(change func(*broker.VHost), silent time.Duration) []broker.VHost {
+		v := broker.VHost{Name: namePrefix + id, Tags: []string{Label}, Description: describe(id, now.Add(-silent))}
+		change(&v)
+		return []broker.VHost{{Name: "/"}, v}
+	}
+	same := func(*broker.VHost) {}
+	for name, c := range map[string]struct {
+		vhosts []broker.VHost
+		own    string
+		seen   bool
+	}{
+		"it runs":                     {vhost(same, 25*time.Second), "", true},
+		"its clock is ahead":          {vhost(same, -time.Minute), "", true},
+		"it was killed":               {vhost(same, 2*BeatEvery), "", false},
+		"it is this one":              {vhost(same, 0), namePrefix + id, false},
+		"it is beside this one":       {vhost(same, 0), namePrefix + strings.Repeat("b", 32), true},
+		"a user's, without the tag":   {vhost(func(v *broker.VHost) { v.Tags = nil }, 0), "", false},
+		"a user's, of another name":   {vhost(func(v *broker.VHost) { v.Name = "warren-bench-mine" }, 0), "", false},
+		"it does not say when it was": {vhost(func(v *broker.VHost) { v.Description = "" }, 0), "", false},
+	} {
+		if got := livingTenant(c.vhosts, c.own, now); (got != "") != c.seen {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}

@@ -18,6 +18,19 @@ func ResultFile(scenario string) string { return scenario + ".json" }
 // LogFile is beside ResultFile.
 func LogFile(scenario string) string { return scenario + ".hlog" }
 
+// Prepare makes a folder for results, and sees that files can be made in it.
+func Prepare(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(dir, ".probe-")
+	if err != nil {
+		return err
+	}
+	_ = probe.Close()
+	return os.Remove(probe.Name())
+}
+
 // Write fills a folder with the results of a report, and the report.
 func Write(dir string, in report.Input) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -47,6 +47,17 @@ func TestWhatMustNotBePutUnderLoad(t *testing.T) {
 		wantDanger(t, client, "", false)
 		wantDanger(t, client, "lower caps.disk", false, quick("Huge", func(s *bench.Scenario) { s.Caps.Disk = 1 << 60 }))
 
+		other, err := load.NewTenant(t.Context(), client, load.TenantOptions{Owner: at.Username})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantDanger(t, client, "another benchmark is at work", true) // which has no connection yet
+		if err := other.Drop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantDanger(t, client, "no caps.disk", true, quick("Endless", func(s *bench.Scenario) { s.Caps.Disk = 0 }))
+		wantDanger(t, client, "", false)
+
 		conn, err := amqp.Dial(at.AMQP)
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/bench"
-	"github.com/warren-mq/warren/internal/broker"
 )
 
 // Scenarios are those that a spec asks for, in order, with its runs and caps; faults say what is wrong with it.
@@ -59,17 +58,9 @@ func Unsupported(scenarios []bench.Scenario, c *v1alpha1.WorkloadCluster) (fault
 	if c == nil {
 		return nil
 	}
-	version, err := broker.ParseVersion(c.Status.Version)
-	if err != nil {
-		return nil
-	}
-	can, err := broker.CapabilitiesOf(version)
-	if err != nil || can.MirroredQueues {
-		return nil
-	}
 	for _, s := range scenarios {
-		if s.Queues.Type == bench.MirroredQueue {
-			faults = append(faults, fmt.Sprintf("scenario %s has mirrored queues, which RabbitMQ %s does not have: use type Quorum", s.Name, version))
+		if why := s.UnsupportedBy(c.Status.Version); why != "" {
+			faults = append(faults, why)
 		}
 	}
 	return faults
