@@ -651,6 +651,76 @@ func TestBenchmarkDeletedInTheMiddle(t *testing.T) {
 	}
 }
 
+// A run keeps to the spec with which it began, whatever is edited meanwhile. What people do to the results that are kept breaks
+// nothing: those that are gone are not compared with, and those that somebody else made do not count.
+func TestBenchmarkInHandsOfPeople(t *testing.T) {
+	t.Parallel()
+	c := newCluster(newNamespace(t), "runtime", "4.3")
+	server := startCluster(t, c, brokertest.V4)
+	b := newBenchmark(c, "handled", func(b *v1alpha1.Benchmark) {
+		b.Spec.Notify = &v1alpha1.BenchmarkNotify{WebhookSecretRef: v1alpha1.SecretKeyReference{Name: "absent"}}
+	})
+	must(t, kube.Create(t.Context(), b))
+	g := generator{t: t, b: b, server: server, perSecond: 1000}
+	made := g.begun(1)
+	edit(t, b, func() {
+		b.Spec.Scenarios = []v1alpha1.BuiltinScenario{"SteadyRate"}
+		b.Spec.Custom = []runtime.RawExtension{{Raw: []byte(`{"name": "SteadyRate", "publishers": 7}`)}}
+		b.Spec.Generator.Pods, b.Spec.Runs = 2, 1
+	})
+	benchmarkIs(t, b, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec)
+	if p := g.plan(); p.Pods != 1 || p.Scenarios[0].Name != "SmallConfirmed" || p.Scenarios[0].Runs != 3 {
+		t.Errorf("the plan of the run is another: %+v", p)
+	}
+	g.handBack()
+	endJob(t, made, batchv1.JobComplete)
+	g.judged(1, v1alpha1.VerdictBaseline)
+	if got := b.Status.LastRun.Scenarios; len(got) != 1 || got[0].Name != "SmallConfirmed" || got[0].Runs != "3/3" {
+		t.Errorf("scenarios %+v", got)
+	}
+
+	again := func(value string) {
+		edit(t, b, func() {
+			b.Spec.Scenarios, b.Spec.Custom = []v1alpha1.BuiltinScenario{"SmallConfirmed"}, nil
+			b.Spec.Generator.Pods, b.Spec.Runs = 1, 3
+			b.Annotations = map[string]string{v1alpha1.AnnotationRun: value}
+		})
+	}
+	kept := &corev1.ConfigMap{}
+	must(t, get(t, b.Namespace, b.Status.LastRun.Scenarios[0].ConfigMap, kept))
+	forged := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: "forged", Labels: kept.Labels, Annotations: kept.Annotations},
+		Data:       kept.Data,
+	}
+	must(t, kube.Create(t.Context(), forged))
+	must(t, kube.Delete(t.Context(), kept))
+	g.perSecond = 500
+	again(strings.Repeat("x", 100_000))
+	g.finish(2, v1alpha1.VerdictBaseline) // and no regression against what nobody knows whose it is
+	if reason := b.Status.LastRun.Reason; len(reason) > 300 {
+		t.Errorf("a reason of %d bytes", len(reason))
+	}
+
+	must(t, get(t, b.Namespace, b.Status.LastRun.Scenarios[0].ConfigMap, kept))
+	garbled := kept.DeepCopy()
+	garbled.ResourceVersion, garbled.UID = "", ""
+	garbled.Data, garbled.BinaryData = map[string]string{job.KeyCompact: `{"schemaVersion": 1, "scenario": {"name": `}, nil
+	must(t, kube.Delete(t.Context(), kept))
+	must(t, kube.Create(t.Context(), garbled))
+	again("garbled")
+	g.finish(3, v1alpha1.VerdictBaseline)
+	g.perSecond = 100
+	again("worse")
+	g.finish(4, v1alpha1.VerdictRegressed)
+	eventually(t, "the channel's Secret is not there, which is said", func() error {
+		must(t, get(t, b.Namespace, b.Name, b))
+		if n := b.Status.LastRun.Notification; n == nil || n.Attempts != 1 || n.Sent || n.Message != "Secret absent with the key url does not exist" {
+			return fmt.Errorf("%+v", n)
+		}
+		return nil
+	})
+}
+
 // Two Benchmarks of one cluster run one after the other. One that is idle goes at once.
 func TestTwoBenchmarksOneCluster(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
@@ -177,7 +178,8 @@ func (r Reader) History(ctx context.Context, b *v1alpha1.Benchmark, live map[des
 	var kept []desired.Object
 	for key, object := range live {
 		labels := object.GetLabels()
-		if key.Kind == "ConfigMap" && labels[v1alpha1.LabelResult] == scenario && labels[v1alpha1.LabelRun] != b.Status.Active.ID {
+		mine := metav1.IsControlledBy(object, b) // what somebody made that looks alike would decide what is a regression
+		if key.Kind == "ConfigMap" && mine && labels[v1alpha1.LabelResult] == scenario && labels[v1alpha1.LabelRun] != b.Status.Active.ID {
 			kept = append(kept, object)
 		}
 	}

@@ -41,7 +41,7 @@ func ForBenchmark(in Benchmark, now time.Time) v1alpha1.BenchmarkStatus {
 		out.Target = plan.FactsOf(in.Seen.Cluster, in.Seen.Policies)
 	}
 	if in.Finished != nil {
-		run := *in.Finished
+		run := shortened(*in.Finished)
 		if b.Spec.Notify != nil && plan.WorthTelling(run, b.Status.LastRun) {
 			run.Notification = &v1alpha1.RunNotification{}
 		}
@@ -73,6 +73,23 @@ func ForBenchmark(in Benchmark, now time.Time) v1alpha1.BenchmarkStatus {
 		v1alpha1.ConditionAccepted, v1alpha1.ConditionCleanedUp, v1alpha1.ConditionTargetReady)
 	return out
 }
+
+// shortened is a run whose texts, which quote what brokers and pods said, fit into a status.
+func shortened(run v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRun {
+	run.Reason, run.Message, run.StoreFault = short(run.Reason), short(run.Message), short(run.StoreFault)
+	run.Scenarios = slices.Clone(run.Scenarios)
+	for i := range run.Scenarios {
+		s := &run.Scenarios[i]
+		s.Message, s.InvalidReasons = cut(s.Message, scenarioMost), slices.Clone(s.InvalidReasons)
+		for j, reason := range s.InvalidReasons {
+			s.InvalidReasons[j] = cut(reason, scenarioMost)
+		}
+	}
+	return run
+}
+
+// scenarioMost is how long a text of one scenario may be, in bytes: there are up to 38 of them, with five reasons each.
+const scenarioMost = 1024
 
 func acceptedBenchmark(b *v1alpha1.Benchmark, o plan.Observed) verdict {
 	if reason, message := plan.Unfit(b, o); reason != "" {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -42,5 +43,25 @@ func TestStoredOnAVolume(t *testing.T) {
 		if got := meta.FindStatusCondition(out.Conditions, v1alpha1.ConditionStored); got != nil {
 			t.Errorf("%s: without a volume %+v", name, got)
 		}
+	}
+}
+
+// What pods and brokers said may be long, and a status that is too long is refused as a whole: then nobody would know anything.
+func TestTextsOfARunFitIntoAStatus(t *testing.T) {
+	long := strings.Repeat("ä", 1<<20)
+	run := v1alpha1.BenchmarkRun{Number: 1, Verdict: v1alpha1.VerdictFailed, Message: long, Reason: long, StoreFault: long}
+	for range 38 {
+		run.Scenarios = append(run.Scenarios, v1alpha1.ScenarioResult{Message: long, InvalidReasons: []string{long, long, long, long, long}})
+	}
+	out := ForBenchmark(Benchmark{Object: &v1alpha1.Benchmark{}, Finished: &run}, time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
+	text, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 512<<10 {
+		t.Errorf("a status of %d bytes", len(text))
+	}
+	if run.Message != long || run.Scenarios[0].InvalidReasons[0] != long {
+		t.Error("the argument was changed")
 	}
 }

@@ -208,6 +208,9 @@ func pendingChange(b *v1alpha1.Benchmark, o Observed, now time.Time) *v1alpha1.P
 	return &v1alpha1.PendingChange{Change: change, Since: metav1.NewTime(now.Truncate(time.Second))}
 }
 
+// mostRequest is how many letters of a request are shown: an annotation may have 256 KiB.
+const mostRequest = 64
+
 // due says which trigger is due, and why in words; "" for none. A person comes before the clock.
 func due(b *v1alpha1.Benchmark, byTime bool, pending *v1alpha1.PendingChange) (v1alpha1.RunTrigger, string) {
 	request := b.Annotations[v1alpha1.AnnotationRun]
@@ -215,7 +218,7 @@ func due(b *v1alpha1.Benchmark, byTime bool, pending *v1alpha1.PendingChange) (v
 	case b.Status.Started == 0:
 		return v1alpha1.TriggerCreation, "the Benchmark is new"
 	case request != "" && request != b.Status.Request:
-		return v1alpha1.TriggerRequest, fmt.Sprintf("annotation %s is %q", v1alpha1.AnnotationRun, request)
+		return v1alpha1.TriggerRequest, fmt.Sprintf("annotation %s is %.*q", v1alpha1.AnnotationRun, mostRequest, request)
 	case byTime:
 		return v1alpha1.TriggerSchedule, "cron " + b.Spec.Trigger.Cron
 	case pending != nil:
