@@ -34,6 +34,7 @@ type managerFlags struct {
 	namespaces                   []string
 	image, ownImage              string
 	poll, brokerTimeout          time.Duration
+	passTimeout                  time.Duration
 	concurrency                  int
 	debug                        bool
 	brokerCgroups                bool
@@ -65,6 +66,7 @@ func managerCommand() *cobra.Command {
 	flags.BoolVar(&f.brokerCgroups, "broker-cgroups", false, "let Benchmarks that ask for it read the control groups of broker pods; the manager needs the verb create on pods/exec to give that right")
 	flags.DurationVar(&f.poll, "poll-interval", 30*time.Second, "how often brokers are looked at for drift")
 	flags.DurationVar(&f.brokerTimeout, "broker-timeout", 10*time.Second, "how long one call to a broker may take")
+	flags.DurationVar(&f.passTimeout, "pass-timeout", time.Minute, "how long one look at one WorkloadCluster may take, so that one whose broker hangs does not hold up the others")
 	flags.IntVar(&f.concurrency, "concurrency", 10, "how many objects of a kind are worked on at once")
 	flags.BoolVar(&f.debug, "debug", false, "log in words for people, and more of them")
 	return command
@@ -78,6 +80,8 @@ func (f managerFlags) validate() error {
 		return fmt.Errorf("--poll-interval %s is less than 1s", f.poll)
 	case f.brokerTimeout <= 0:
 		return fmt.Errorf("--broker-timeout %s is not more than 0", f.brokerTimeout)
+	case f.passTimeout < f.brokerTimeout:
+		return fmt.Errorf("--pass-timeout %s is less than --broker-timeout %s", f.passTimeout, f.brokerTimeout)
 	case f.concurrency < 1:
 		return fmt.Errorf("--concurrency %d is less than 1", f.concurrency)
 	}
@@ -111,7 +115,11 @@ func runManager(ctx context.Context, f managerFlags) error {
 		Concurrency:   f.concurrency,
 		ImageTemplate: f.image,
 	}
-	if err := (&controllers.WorkloadClusterReconciler{Options: options}).SetupWithManager(manager); err != nil {
+	clusters, err := controllers.NewClusterMetrics(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	if err := (&controllers.WorkloadClusterReconciler{Options: options, Metrics: clusters, PassTimeout: f.passTimeout}).SetupWithManager(manager); err != nil {
 		return fmt.Errorf("controller of WorkloadClusters: %w", err)
 	}
 	sums, err := controllers.NewPolicyMetrics(metrics.Registry)

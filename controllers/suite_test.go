@@ -80,12 +80,24 @@ func run(m *testing.M) (int, error) {
 		}
 	}
 	environment := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "config", "crd")}, ErrorIfCRDPathMissing: true}
+	dir, err := os.MkdirTemp("", "warren-api-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	audit, err := audited(environment, dir)
+	if err != nil {
+		return 1, err
+	}
 	config, err := environment.Start()
 	if err != nil {
 		return 1, fmt.Errorf("start the API server (KUBEBUILDER_ASSETS names its folder): %w", err)
 	}
 	defer func() { _ = environment.Stop() }()
 	if kube, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return 1, err
+	}
+	if config, err = asWarren(environment); err != nil {
 		return 1, err
 	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Cache: controllers.CacheOptions(nil), Metrics: metricsserver.Options{BindAddress: "0"}})
@@ -107,7 +119,11 @@ func run(m *testing.M) (int, error) {
 		Concurrency:   4,
 		ImageTemplate: "rabbitmq:{version}",
 	}
-	if err := (&controllers.WorkloadClusterReconciler{Options: options}).SetupWithManager(manager); err != nil {
+	clusters, err := controllers.NewClusterMetrics(metricsOfTest)
+	if err != nil {
+		return 1, err
+	}
+	if err := (&controllers.WorkloadClusterReconciler{Options: options, Metrics: clusters, PassTimeout: 20 * time.Second}).SetupWithManager(manager); err != nil {
 		return 1, err
 	}
 	sums, err := controllers.NewPolicyMetrics(metricsOfTest)
@@ -130,7 +146,10 @@ func run(m *testing.M) (int, error) {
 	go func() { ended <- manager.Start(ctx) }()
 	code := m.Run()
 	stop()
-	return code, <-ended
+	if err := <-ended; err != nil || code != 0 {
+		return code, err
+	}
+	return code, superfluous(audit)
 }
 
 // clock is the time that the reconcilers see: the real one, moved by what a test adds.

@@ -46,7 +46,13 @@ type Options struct {
 }
 
 // WorkloadClusterReconciler keeps RabbitMQ clusters as their specs say.
-type WorkloadClusterReconciler struct{ Options }
+type WorkloadClusterReconciler struct {
+	Options
+	// Metrics may be nil.
+	Metrics *ClusterMetrics
+	// PassTimeout bounds one pass over one cluster, so that a broker that hangs takes a worker for no longer; 0 means no bound.
+	PassTimeout time.Duration
+}
 
 // +kubebuilder:rbac:groups=rabbitmq.warren.dev,resources=workloadclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=rabbitmq.warren.dev,resources=workloadclusters/status,verbs=patch
@@ -56,6 +62,7 @@ type WorkloadClusterReconciler struct{ Options }
 func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var cluster v1alpha1.WorkloadCluster
 	if err := r.Reader.Cached.Get(ctx, request.NamespacedName, &cluster); err != nil {
+		r.Metrics.forget(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	seen, err := r.Reader.Cluster(ctx, &cluster)
@@ -75,15 +82,17 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 		problem = &status.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()}
 	}
 	answered := r.Reader.Broker(ctx, &cluster, seen)
+	runtime := r.Reader.Runtime(ctx, &cluster, seen.Pods, answered)
+	answered = observe.WithRuntime(&cluster, seen.Pods, answered, runtime)
 	rollout, rollErr := r.roll(ctx, &cluster, seen, answered, len(changed) > 0, problem != nil || cluster.Spec.Paused)
 	err = cmp.Or(err, rollErr)
-	runtime := r.Reader.Runtime(ctx, &cluster, seen.Pods, answered)
 	figures := observe.Tuning(&cluster, seen.Pods, answered, runtime)
 	next := status.ForCluster(status.Cluster{
 		Object: &cluster, Problem: problem,
 		Tuning: settings, Checks: tuning.Verify(settings, int(cluster.Spec.Replicas), figures),
 		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Claims: seen.Claims, Growth: volumes.Growth.Waiting, Broker: answered, Runtime: runtime, Rollout: rollout,
 	}, r.Now())
+	r.Metrics.show(&cluster, seen, next)
 	return r.report(ctx, &cluster, next, changed, err)
 }
 
@@ -171,6 +180,8 @@ const unreadyInterval = 3 * time.Second
 
 // SetupWithManager registers the reconciler.
 func (r *WorkloadClusterReconciler) SetupWithManager(manager ctrl.Manager) error {
+	options := r.controllerOptions()
+	options.ReconciliationTimeout = r.PassTimeout
 	return ctrl.NewControllerManagedBy(manager).
 		For(&v1alpha1.WorkloadCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&appsv1.StatefulSet{}).
@@ -183,7 +194,7 @@ func (r *WorkloadClusterReconciler) SetupWithManager(manager ctrl.Manager) error
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfLabel)).
-		WithOptions(r.controllerOptions()).
+		WithOptions(options).
 		Complete(r)
 }
 

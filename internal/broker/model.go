@@ -86,9 +86,12 @@ type Overview struct {
 	ErlangVersion   string
 }
 
-// Runtime is what one node's Prometheus endpoint says of its Erlang VM; a nil pointer is a series that was absent.
+// Runtime is what one node's Prometheus endpoint says of it; a nil pointer is a series that was absent. A node says so from its
+// start, while its figures in the management API are absent until they were first collected (5 s by default).
 type Runtime struct {
-	Schedulers, SchedulersOnline *int
+	Schedulers, SchedulersOnline           *int
+	MemoryUsed, MemoryLimit, DiskFreeLimit *int64 // bytes
+	MemoryAlarm, DiskAlarm                 *bool  // of this node
 }
 
 // Exchange is what the broker said of an exchange, or is to make of one.

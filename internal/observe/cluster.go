@@ -2,6 +2,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -258,6 +259,27 @@ func (r Reader) Runtime(ctx context.Context, c *v1alpha1.WorkloadCluster, pods [
 	}
 	wg.Wait()
 	return out
+}
+
+// WithRuntime fills in what the management API does not say yet of a node that runs: it collects figures every 5 s, and the
+// node itself has them from its start. What the API says stays.
+func WithRuntime(c *v1alpha1.WorkloadCluster, pods []corev1.Pod, b status.Broker, runtime map[string]broker.Runtime) status.Broker {
+	byNode := map[string]broker.Runtime{}
+	for _, pod := range pods {
+		byNode[desired.NodeName(c.Namespace, c.Name, pod.Name)] = runtime[pod.Name]
+	}
+	b.Nodes = slices.Clone(b.Nodes)
+	for i := range b.Nodes {
+		node := &b.Nodes[i]
+		if !node.Running {
+			continue
+		}
+		said := byNode[node.Name]
+		node.MemoryUsed, node.MemoryLimit = cmp.Or(node.MemoryUsed, said.MemoryUsed), cmp.Or(node.MemoryLimit, said.MemoryLimit)
+		node.DiskFreeLimit = cmp.Or(node.DiskFreeLimit, said.DiskFreeLimit)
+		node.MemoryAlarm, node.DiskAlarm = cmp.Or(node.MemoryAlarm, said.MemoryAlarm), cmp.Or(node.DiskAlarm, said.DiskAlarm)
+	}
+	return b
 }
 
 // Tuning joins what Kubernetes and the broker say of each node's tuned values.

@@ -16,6 +16,7 @@ import (
 	"github.com/warren-mq/warren/internal/broker/brokertest"
 	"github.com/warren-mq/warren/internal/broker/management"
 	"github.com/warren-mq/warren/internal/desired"
+	"github.com/warren-mq/warren/internal/status"
 )
 
 func clusterNamed(name string) *v1alpha1.WorkloadCluster {
@@ -125,5 +126,34 @@ func TestVolumesThatAreLeaving(t *testing.T) {
 				t.Errorf("%+v, error %v", seen.Identity, err)
 			}
 		})
+	}
+}
+
+// Until the management API has collected its first figures the node's own count; what it has said is not replaced.
+func TestWithRuntime(t *testing.T) {
+	c, ten, twenty, yes, no := clusterNamed("runtime"), int64(10), int64(20), true, false
+	pods := []corev1.Pod{{ObjectMeta: inCluster("runtime-0")}, {ObjectMeta: inCluster("runtime-1")}, {ObjectMeta: inCluster("runtime-2")}}
+	name := func(i int) string { return desired.NodeName(c.Namespace, c.Name, pods[i].Name) }
+	own := broker.Runtime{MemoryUsed: &ten, MemoryLimit: &ten, DiskFreeLimit: &ten, MemoryAlarm: &no, DiskAlarm: &no}
+	before := status.Broker{Nodes: []broker.Node{
+		{Name: name(0), Running: true},
+		{Name: name(1), Running: true, MemoryLimit: &twenty, DiskAlarm: &yes},
+		{Name: name(2)},
+	}}
+	got := WithRuntime(c, pods, before, map[string]broker.Runtime{"runtime-0": own, "runtime-1": own, "runtime-2": own}).Nodes
+	if n := got[0]; n.MemoryUsed != &ten || n.MemoryLimit != &ten || n.DiskFreeLimit != &ten || n.MemoryAlarm != &no || n.DiskAlarm != &no {
+		t.Errorf("a node of which the API says nothing yet: %+v", n)
+	}
+	if n := got[1]; n.MemoryLimit != &twenty || n.DiskAlarm != &yes || n.MemoryAlarm != &no {
+		t.Errorf("what the API says stays: %+v", n)
+	}
+	if n := got[2]; n.MemoryLimit != nil || n.MemoryAlarm != nil {
+		t.Errorf("nothing is known of a node that does not run: %+v", n)
+	}
+	if before.Nodes[0].MemoryLimit != nil {
+		t.Error("the argument was changed")
+	}
+	if got := WithRuntime(c, pods, before, nil).Nodes; got[0].MemoryAlarm != nil {
+		t.Errorf("unknown stays unknown: %+v", got[0])
 	}
 }

@@ -39,6 +39,7 @@ func testNodes(t *testing.T, s *subject) {
 			t.Errorf("being_drained on %s: %v", s.version, nodes[0].BeingDrained)
 		}
 	})
+	t.Run("A3-a-node-says-its-limits-itself", func(t *testing.T) { testOwnFigures(t, s) })
 	t.Run("A1-schedulers-are-those-of-the-VM", func(t *testing.T) { testSchedulers(t, s) })
 }
 
@@ -57,5 +58,22 @@ func testSchedulers(t *testing.T, s *subject) {
 	}
 	if got := fmt.Sprint(*runtime.Schedulers, " ", *runtime.SchedulersOnline); got != smp[1]+" "+smp[2] {
 		t.Errorf("schedulers %s, the banner says %s %s", got, smp[1], smp[2])
+	}
+}
+
+// testOwnFigures compares what a node's Prometheus endpoint says of its limits and alarms with what the management API says, as
+// soon as it does: until then Warren goes by the former.
+func testOwnFigures(t *testing.T, s *subject) {
+	own, err := management.NewConnector(management.Options{}).Runtime(context.Background(), s.prometheus)
+	must(t, err)
+	if own.MemoryUsed == nil || own.MemoryLimit == nil || own.DiskFreeLimit == nil || own.MemoryAlarm == nil || own.DiskAlarm == nil {
+		t.Fatalf("the node does not say all of it: %+v", own)
+	}
+	nodes, err := s.client(t).Nodes(context.Background())
+	must(t, err)
+	node := nodes[0]
+	if *own.MemoryLimit != *node.MemoryLimit || *own.DiskFreeLimit != *node.DiskFreeLimit || *own.MemoryAlarm != *node.MemoryAlarm || *own.DiskAlarm != *node.DiskAlarm {
+		t.Errorf("the node says %d %d %t %t, the management API %d %d %t %t", *own.MemoryLimit, *own.DiskFreeLimit, *own.MemoryAlarm, *own.DiskAlarm,
+			*node.MemoryLimit, *node.DiskFreeLimit, *node.MemoryAlarm, *node.DiskAlarm)
 	}
 }

@@ -52,6 +52,11 @@ var subjects = []struct {
 func fake(t *testing.T, version string) *subject {
 	server := brokertest.New(t, version)
 	server.SetCredentials("contract", "a secret")
+	one, node := 1, brokertest.Node("rabbit@fake-0")
+	server.SetRuntime(broker.Runtime{
+		Schedulers: &one, SchedulersOnline: &one, MemoryUsed: node.MemoryUsed, MemoryLimit: node.MemoryLimit,
+		DiskFreeLimit: node.DiskFreeLimit, MemoryAlarm: node.MemoryAlarm, DiskAlarm: node.DiskAlarm,
+	})
 	s := newSubject(t, version)
 	s.url, s.prometheus = server.URL(), server.URL()
 	s.username, s.password = "contract", "a secret"

@@ -100,6 +100,7 @@ func sources() ([]source, error) {
 	helm := []string{os.Getenv("HELM"), "template", "warren", "charts/warren", "--namespace", "warren-system"}
 	for name, command := range map[string][]string{
 		"kubectl kustomize config/default":                 {filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "kustomize", "config/default"},
+		"kubectl kustomize config/namespaced":              {filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "kustomize", "config/namespaced"},
 		"helm template":                                    helm,
 		"helm template with two replicas and more":         append(slices.Clone(helm), "--set", "replicas=2,log.debug=true,podLabels.team=a,nodeSelector.pool=a,priorityClassName=system-cluster-critical"),
 		"helm template with watchNamespaces":               append(slices.Clone(helm), "--set", "watchNamespaces={a,b},crds.install=false"),

@@ -3,6 +3,7 @@ package brokertest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 )
@@ -94,9 +95,28 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	fmt.Fprintf(w, "# TYPE rabbitmq_build_info untyped\n# HELP rabbitmq_build_info RabbitMQ & Erlang/OTP version info\n")
 	fmt.Fprintf(w, "rabbitmq_build_info{rabbitmq_version=%q} 1\n", s.version)
-	for name, value := range map[string]*int{"erlang_vm_schedulers": runtime.Schedulers, "erlang_vm_schedulers_online": runtime.SchedulersOnline} {
-		if value != nil {
-			fmt.Fprintf(w, "# TYPE %s gauge\n# HELP %s Schedulers.\n%s %d\n", name, name, name, *value)
-		}
+	series(w, "erlang_vm_schedulers", runtime.Schedulers)
+	series(w, "erlang_vm_schedulers_online", runtime.SchedulersOnline)
+	series(w, "rabbitmq_process_resident_memory_bytes", runtime.MemoryUsed)
+	series(w, "rabbitmq_resident_memory_limit_bytes", runtime.MemoryLimit)
+	series(w, "rabbitmq_disk_space_available_limit_bytes", runtime.DiskFreeLimit)
+	series(w, "rabbitmq_alarms_memory_used_watermark", oneIf(runtime.MemoryAlarm))
+	series(w, "rabbitmq_alarms_free_disk_space_watermark", oneIf(runtime.DiskAlarm))
+}
+
+func series[T int | int64](w io.Writer, name string, value *T) {
+	if value != nil {
+		fmt.Fprintf(w, "# TYPE %s gauge\n# HELP %s What the node says.\n%s %d\n", name, name, name, *value)
 	}
+}
+
+func oneIf(raised *bool) *int {
+	if raised == nil {
+		return nil
+	}
+	n := 0
+	if *raised {
+		n = 1
+	}
+	return &n
 }

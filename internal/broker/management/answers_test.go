@@ -122,6 +122,12 @@ func TestRuntime(t *testing.T) {
 	if err != nil || *got.Schedulers != 8 || *got.SchedulersOnline != 4 {
 		t.Errorf("got %+v, %v", got, err)
 	}
+	gibi, no, yes := int64(1<<30), false, true
+	server.SetRuntime(broker.Runtime{MemoryUsed: &gibi, MemoryLimit: &gibi, DiskFreeLimit: &gibi, MemoryAlarm: &no, DiskAlarm: &yes})
+	if got, err = connector.Runtime(t.Context(), server.URL()); err != nil || *got.MemoryUsed != gibi || *got.MemoryLimit != gibi ||
+		*got.DiskFreeLimit != gibi || *got.MemoryAlarm || !*got.DiskAlarm || got.Schedulers != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
 	server.SetRuntime(broker.Runtime{Schedulers: &eight})
 	if got, err = connector.Runtime(t.Context(), server.URL()); err != nil || got.SchedulersOnline != nil {
 		t.Errorf("an absent series: got %+v, %v", got, err)

@@ -3,6 +3,7 @@ package management
 import (
 	"bytes"
 	"context"
+	"math"
 	"net/http"
 	"net/url"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/warren-mq/warren/internal/broker"
 )
 
-// Runtime implements broker.Connector: GET URL/metrics, as text. The two series have the same names in 3.10 to 4.3.
+// Runtime implements broker.Connector: GET URL/metrics, as text. The series have the same names in 3.10 to 4.3.
 func (c *connector) Runtime(ctx context.Context, address string) (broker.Runtime, error) {
 	const op = "read the Prometheus endpoint"
 	body, err := c.scrapePage(ctx, op, address, "/metrics", "")
@@ -64,13 +65,28 @@ func parseRuntime(op string, body []byte) (broker.Runtime, error) {
 			Reason: "the answer is not Prometheus text: " + err.Error(), Err: err}
 	}
 	return broker.Runtime{
-		Schedulers:       gauge(families["erlang_vm_schedulers"]),
-		SchedulersOnline: gauge(families["erlang_vm_schedulers_online"]),
+		Schedulers:       whole[int](families["erlang_vm_schedulers"]),
+		SchedulersOnline: whole[int](families["erlang_vm_schedulers_online"]),
+		MemoryUsed:       whole[int64](families["rabbitmq_process_resident_memory_bytes"]),
+		MemoryLimit:      whole[int64](families["rabbitmq_resident_memory_limit_bytes"]),
+		DiskFreeLimit:    whole[int64](families["rabbitmq_disk_space_available_limit_bytes"]),
+		MemoryAlarm:      flag(families["rabbitmq_alarms_memory_used_watermark"]),
+		DiskAlarm:        flag(families["rabbitmq_alarms_free_disk_space_watermark"]),
 	}, nil
 }
 
-// gauge is the value of a family with one series without labels; nil when it is absent.
-func gauge(family *dto.MetricFamily) *int {
+// flag is whether a family's value is not 0; nil when it is absent.
+func flag(family *dto.MetricFamily) *bool {
+	n := whole[int](family)
+	if n == nil {
+		return nil
+	}
+	raised := *n != 0
+	return &raised
+}
+
+// whole is the value of a family with one series without labels; nil when it is absent or no number.
+func whole[T int | int64](family *dto.MetricFamily) *T {
 	if family == nil || len(family.GetMetric()) != 1 {
 		return nil
 	}
@@ -79,6 +95,9 @@ func gauge(family *dto.MetricFamily) *int {
 	if metric.GetGauge() != nil {
 		value = metric.GetGauge().GetValue()
 	}
-	n := int(value)
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return nil
+	}
+	n := T(value)
 	return &n
 }
