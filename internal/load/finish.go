@@ -215,7 +215,7 @@ const lossIdle = 15 * time.Second
 func (r *run) leftAtLast() (map[string]int64, error) {
 	left, err := r.left()
 	began, moved := time.Now(), time.Now()
-	for err == nil && r.Workers == 1 && r.missing(left) && time.Since(moved) < cmp.Or(r.Idle, lossIdle) && time.Since(began) < flushLimit {
+	for err == nil && r.unsure(left) && time.Since(moved) < cmp.Or(r.Idle, lossIdle) && time.Since(began) < flushLimit {
 		pause(context.Background(), 100*time.Millisecond)
 		var again map[string]int64
 		if again, err = r.left(); !maps.Equal(left, again) {
@@ -224,6 +224,15 @@ func (r *run) leftAtLast() (map[string]int64, error) {
 		left = again
 	}
 	return left, err
+}
+
+// unsure tells whether consumers may have held more than what is left says. Of several workers none knows what the others
+// consumed: there all that is left counts as a sign that the consumers were not done.
+func (r *run) unsure(left map[string]int64) bool {
+	if r.Workers == 1 {
+		return r.missing(left)
+	}
+	return r.scenario.Consumers.Count > 0 && slices.ContainsFunc(slices.Collect(maps.Values(left)), func(n int64) bool { return n > 0 })
 }
 
 // missing tells whether messages are neither consumed nor left, in queues of which the broker says what is left.

@@ -335,3 +335,24 @@ func TestALivingBenchmarkIsSeen(t *testing.T) {
 		}
 	}
 }
+
+// Of several workers none knows what the others consumed: a queue that still has messages after its consumers may get more back.
+func TestWhenSeveralWorkersTrustWhatIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		consumers int
+		left      map[string]int64
+		unsure    bool
+	}{
+		"all was consumed":              {4, map[string]int64{"a": 0, "b": 0}, false},
+		"something is left":             {4, map[string]int64{"a": 0, "b": 3}, true},
+		"nobody consumes":               {0, map[string]int64{"a": 900}, false},
+		"the broker did not say":        {4, map[string]int64{"a": bench.NotTold}, false},
+		"streams, which keep all there": {4, nil, false},
+	} {
+		s := scenario(func(s *bench.Scenario) { s.Consumers.Count = c.consumers })
+		r := &run{Plan: Plan{Workers: 2}, fleet: &fleet{scenario: &s}}
+		if got := r.unsure(c.left); got != c.unsure {
+			t.Errorf("%s: unsure %v, want %v", name, got, c.unsure)
+		}
+	}
+}
