@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -94,6 +98,10 @@ func runManager(ctx context.Context, f managerFlags) error {
 	}
 	ctrl.SetLogger(zap.New(zap.UseDevMode(f.debug)))
 	ctx = logr.NewContext(ctx, ctrl.Log)
+	build, err := buildOf(os.Executable)
+	if err != nil {
+		return err
+	}
 	manager, err := newManager(f)
 	if err != nil {
 		return err
@@ -114,6 +122,7 @@ func runManager(ctx context.Context, f managerFlags) error {
 		PollInterval:  f.poll,
 		Concurrency:   f.concurrency,
 		ImageTemplate: f.image,
+		Build:         build,
 	}
 	clusters, err := controllers.NewClusterMetrics(metrics.Registry)
 	if err != nil {
@@ -171,4 +180,22 @@ func newManager(f managerFlags) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return manager, manager.AddReadyzCheck("ping", healthz.Ping)
+}
+
+// buildOf is a digest of a program: versions are not enough where people build their own.
+func buildOf(executable func() (string, error)) (string, error) {
+	path, err := executable()
+	if err != nil {
+		return "", err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:6]), nil
 }

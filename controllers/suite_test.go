@@ -118,6 +118,7 @@ func run(m *testing.M) (int, error) {
 		PollInterval:  pollInterval,
 		Concurrency:   4,
 		ImageTemplate: "rabbitmq:{version}",
+		Build:         "suite",
 	}
 	clusters, err := controllers.NewClusterMetrics(metricsOfTest)
 	if err != nil {

@@ -43,6 +43,8 @@ type Options struct {
 	Concurrency int
 	// ImageTemplate is the image that a version stands for, with {version} in it.
 	ImageTemplate string
+	// Build tells one build of Warren from another: what only another build changes in pods may wait for approval.
+	Build string
 }
 
 // WorkloadClusterReconciler keeps RabbitMQ clusters as their specs say.
@@ -77,7 +79,7 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 	}
 	volumes := desired.PlanVolumes(&cluster, seen.StatefulSet, seen.Claims, seen.Live)
 	settings := tuning.Decide(volumes.Spec)
-	changed, problem, err := r.reconcileObjects(ctx, &cluster, seen, settings, volumes)
+	changed, update, problem, err := r.reconcileObjects(ctx, &cluster, seen, settings, volumes)
 	if err != nil && problem == nil {
 		problem = &status.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()}
 	}
@@ -90,7 +92,7 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 	next := status.ForCluster(status.Cluster{
 		Object: &cluster, Problem: problem,
 		Tuning: settings, Checks: tuning.Verify(settings, int(cluster.Spec.Replicas), figures),
-		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Claims: seen.Claims, Growth: volumes.Growth.Waiting, Broker: answered, Runtime: runtime, Rollout: rollout,
+		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Claims: seen.Claims, Growth: volumes.Growth.Waiting, Update: update, Broker: answered, Runtime: runtime, Rollout: rollout,
 	}, r.Now())
 	r.Metrics.show(&cluster, seen, next)
 	return r.report(ctx, &cluster, next, changed, err)
@@ -105,14 +107,15 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 // +kubebuilder:rbac:groups="",resources=endpoints,verbs=get
 // +kubebuilder:rbac:groups="",resources=events,verbs=create
 
-// reconcileObjects brings the objects to what the spec says, or answers what is in the way. Nothing is applied then.
-func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster, settings tuning.Settings, volumes desired.Volumes) (changed []string, problem *status.Problem, err error) {
+// reconcileObjects brings the objects to what the spec says, or answers what is in the way. Nothing is applied then. An update
+// that is answered waits, and what it would change stays.
+func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster, settings tuning.Settings, volumes desired.Volumes) (changed []string, update desired.Update, problem *status.Problem, err error) {
 	resolved, faults := desired.Resolve(c, r.ImageTemplate)
 	if faults = append(faults, volumes.Faults...); len(faults) > 0 {
-		return nil, &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: strings.Join(faults, "; ")}, nil
+		return nil, update, &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: strings.Join(faults, "; ")}, nil
 	}
 	if c.Spec.Paused {
-		return nil, nil, nil
+		return nil, update, nil, nil
 	}
 	secrets, missing := seen.Identity.CarryOver(c.Name, apply.FreshSecrets())
 	if missing != "" {
@@ -120,35 +123,39 @@ func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1a
 		if seen.Identity.Leaving {
 			reason = v1alpha1.ReasonPending
 		}
-		return nil, &status.Problem{Reason: reason, Message: missing}, nil
+		return nil, update, &status.Problem{Reason: reason, Message: missing}, nil
 	}
 	wanted := desired.Build(desired.Input{
 		Cluster: c, Capabilities: resolved.Capabilities, Image: resolved.Image, Tuning: settings, Secrets: secrets,
-		Claims: &volumes.Growth.Template, SizeAsMade: &volumes.Spec.Storage.Size,
+		Claims: &volumes.Growth.Template, SizeAsMade: &volumes.Spec.Storage.Size, Build: r.Build,
 	})
 	if err := r.Reader.Unseen(ctx, c.Namespace, wanted, seen.Live); err != nil {
-		return nil, nil, err
+		return nil, update, nil, err
 	}
-	plan, err := desired.PlanObjects(c, wanted, seen.Live)
+	update = desired.PlanUpdate(c, wanted, seen.StatefulSet, r.Now())
+	plan, err := desired.PlanObjects(c, wanted, seen.Live, update.Holds(c))
 	if err != nil {
-		return nil, nil, err
+		return nil, update, nil, err
 	}
 	if len(plan.Taken) > 0 {
-		return nil, &status.Problem{Reason: v1alpha1.ReasonNameTaken, Message: strings.Join(plan.Taken, "; ") +
+		return nil, update, &status.Problem{Reason: v1alpha1.ReasonNameTaken, Message: strings.Join(plan.Taken, "; ") +
 			": give the WorkloadCluster another name, remove the object if nobody needs it, or label it if it is this cluster's own"}, nil
 	}
 	if len(plan.Leaving) > 0 {
-		return nil, &status.Problem{Reason: v1alpha1.ReasonPending, Message: "waiting until what an earlier WorkloadCluster of this name left is collected: " +
+		return nil, update, &status.Problem{Reason: v1alpha1.ReasonPending, Message: "waiting until what an earlier WorkloadCluster of this name left is collected: " +
 			strings.Join(plan.Leaving, ", ")}, nil
 	}
 	if err := r.Writer.Edits(ctx, desired.TakeOver(c, seen.StatefulSet)); err != nil {
-		return nil, nil, err
+		return nil, update, nil, err
 	}
 	if changed, err = r.Writer.Objects(ctx, plan); err != nil {
-		return changed, nil, err
+		return changed, update, nil, err
+	}
+	if update.Pending != "" {
+		volumes.Growth.Replace = false // the StatefulSet would be made anew with the update
 	}
 	grown, problem, err := r.growVolumes(ctx, seen, volumes.Growth)
-	return append(changed, grown...), problem, err
+	return append(changed, grown...), update, problem, err
 }
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -183,7 +190,7 @@ func (r *WorkloadClusterReconciler) SetupWithManager(manager ctrl.Manager) error
 	options := r.controllerOptions()
 	options.ReconciliationTimeout = r.PassTimeout
 	return ctrl.NewControllerManagedBy(manager).
-		For(&v1alpha1.WorkloadCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.WorkloadCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&corev1.Service{}).
 		Owns(&corev1.ConfigMap{}).

@@ -18,6 +18,9 @@ const (
 	ConditionTuned = "Tuned"
 	// ConditionVolumesReady: every node's volume has at least the size that the spec says.
 	ConditionVolumesReady = "VolumesReady"
+	// ConditionUpdatePending: the pods would restart for nothing but another version of Warren, and that waits. It does not make
+	// the cluster unready.
+	ConditionUpdatePending = "UpdatePending"
 )
 
 // Condition types of a QueuePolicy, besides Ready.
@@ -83,6 +86,8 @@ const (
 	ReasonGrowing = "Growing"
 	// ReasonGrowthRefused: the API server or the storage does not let the volumes grow.
 	ReasonGrowthRefused = "GrowthRefused"
+	// ReasonWaitingForApproval: nobody has approved the update yet.
+	ReasonWaitingForApproval = "WaitingForApproval"
 )
 
 // Reasons of a QueuePolicy.
@@ -165,6 +170,10 @@ const (
 	AnnotationStopNow = "rabbitmq.warren.dev/stop-now"
 	// AnnotationStopNowSince is when the pod was told so.
 	AnnotationStopNowSince = "rabbitmq.warren.dev/stop-now-since"
+	// AnnotationApproveUpdate of a WorkloadCluster approves the update that the condition UpdatePending names.
+	AnnotationApproveUpdate = "rabbitmq.warren.dev/update.approve"
+	// AnnotationRendering says of what a StatefulSet's pod template was made.
+	AnnotationRendering = "rabbitmq.warren.dev/rendering"
 	// AnnotationApplied carries a hash of what Warren last wrote to an object.
 	AnnotationApplied = "rabbitmq.warren.dev/applied"
 	// AnnotationVolumeSize carries the size of the volumes before they grew: what was chosen from it stays, since a node takes

@@ -69,6 +69,11 @@ type WorkloadClusterSpec struct {
 	// +optional
 	Disk DiskSpec `json:"disk,omitzero"`
 
+	// Update says when the nodes restart for what nobody changed in the spec.
+	// +kubebuilder:default={}
+	// +optional
+	Update UpdateSpec `json:"update,omitzero"`
+
 	// PolicyNamespaces are further namespaces whose QueuePolicies may name or select this cluster; "*" means all. Those of its
 	// own namespace always may.
 	// +kubebuilder:validation:MaxItems=64

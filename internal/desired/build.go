@@ -27,6 +27,8 @@ type Input struct {
 	Secrets      Secrets
 	// Claims is the claim template for now (Growth.Template); nil means what the spec says.
 	Claims *ClaimTemplate
+	// Build tells one build of Warren from another; with "" nothing is remembered of it, and no update waits.
+	Build string
 	// SizeAsMade is the size of the volumes before they grew; nil means what the spec says.
 	SizeAsMade *resource.Quantity
 }

@@ -37,8 +37,9 @@ type Plan struct {
 }
 
 // PlanObjects compares what is wanted with what is there. An object is left alone when it has everything that is wanted
-// and what is wanted has not changed since it was last applied; what others added to it is not looked at.
-func PlanObjects(c *v1alpha1.WorkloadCluster, wanted []Object, live map[Key]Object) (Plan, error) {
+// and what is wanted has not changed since it was last applied; what others added to it is not looked at. Those of held that are
+// there stay as they are.
+func PlanObjects(c *v1alpha1.WorkloadCluster, wanted []Object, live map[Key]Object, held map[Key]bool) (Plan, error) {
 	var plan Plan
 	keep := map[Key]bool{}
 	for _, object := range wanted {
@@ -62,7 +63,7 @@ func PlanObjects(c *v1alpha1.WorkloadCluster, wanted []Object, live map[Key]Obje
 			if err != nil {
 				return Plan{}, fmt.Errorf("%s %s: %w", key.Kind, key.Name, err)
 			}
-			if settled {
+			if settled || held[key] {
 				continue
 			}
 		}

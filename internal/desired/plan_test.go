@@ -109,7 +109,7 @@ func deleted(p Plan) []string {
 
 func plan(t testing.TB, c *v1alpha1.WorkloadCluster, wanted []Object, live map[Key]Object) Plan {
 	t.Helper()
-	p, err := PlanObjects(c, wanted, live)
+	p, err := PlanObjects(c, wanted, live, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

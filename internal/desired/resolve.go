@@ -9,6 +9,7 @@ import (
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/broker"
+	"github.com/warren-mq/warren/internal/schedule"
 )
 
 // VersionPlaceholder stands for the version in an image template.
@@ -61,6 +62,11 @@ func figureFaults(spec v1alpha1.WorkloadClusterSpec) []string {
 	}
 	if spec.Replicas < 1 {
 		faults = append(faults, "replicas is not set, and no node is to be stopped for that: the CustomResourceDefinitions are older than Warren")
+	}
+	if w := spec.Update.Window; w != nil {
+		if _, err := schedule.Parse(w.Cron); err != nil {
+			faults = append(faults, fmt.Sprintf("update.window.cron: %v", err))
+		}
 	}
 	check("storage.size", spec.Storage.Size)
 	if free := spec.Disk.FreeLimit; free != nil {

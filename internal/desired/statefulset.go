@@ -23,7 +23,7 @@ const (
 func statefulSet(in Input) *appsv1.StatefulSet {
 	c := in.Cluster
 	replicas, history := c.Spec.Replicas, int32(revisionHistory)
-	return &appsv1.StatefulSet{
+	set := &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
 		ObjectMeta: meta(in, StatefulSetName(c.Name)),
 		Spec: appsv1.StatefulSetSpec{
@@ -43,6 +43,8 @@ func statefulSet(in Input) *appsv1.StatefulSet {
 			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{dataClaim(in)},
 		},
 	}
+	remember(in, set)
+	return set
 }
 
 func dataClaim(in Input) corev1.PersistentVolumeClaim {

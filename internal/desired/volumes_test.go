@@ -68,7 +68,7 @@ func (s *server) pass() (idle bool) {
 	in := input(s.t, s.cluster)
 	in.Tuning, in.Claims, in.SizeAsMade = tuning.Decide(volumes.Spec), &volumes.Growth.Template, &volumes.Spec.Storage.Size
 	wanted := Build(in)
-	plan, err := PlanObjects(s.cluster, wanted, s.live)
+	plan, err := PlanObjects(s.cluster, wanted, s.live, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -32,6 +32,8 @@ type Cluster struct {
 	Claims      []corev1.PersistentVolumeClaim
 	// Growth says what the growth of the volumes waits for; "" if for nothing.
 	Growth string
+	// Update that waits.
+	Update desired.Update
 	Broker Broker
 	// Rollout is what was decided on the pods.
 	Rollout gate.Decision
@@ -75,6 +77,7 @@ func ForCluster(in Cluster, now time.Time) v1alpha1.WorkloadClusterStatus {
 	s.set(v1alpha1.ConditionAlarmsClear, alarmsClear(in.Broker))
 	s.set(v1alpha1.ConditionTuned, tuned(in))
 	s.set(v1alpha1.ConditionVolumesReady, volumesReady(in))
+	s.set(v1alpha1.ConditionUpdatePending, updatePending(in))
 	s.summarize(yes(v1alpha1.ReasonReady, fmt.Sprintf("%d nodes of RabbitMQ %s run as tuned", in.Object.Spec.Replicas, out.Version)),
 		v1alpha1.ConditionReconciled, v1alpha1.ConditionSchedulable, v1alpha1.ConditionNodesReady,
 		v1alpha1.ConditionBrokerReachable, v1alpha1.ConditionAlarmsClear, v1alpha1.ConditionTuned, v1alpha1.ConditionVolumesReady)
@@ -212,6 +215,8 @@ func tuned(in Cluster) verdict {
 		}
 	}
 	switch {
+	case len(wrong) > 0 && in.Update.Pending != "":
+		return yes(v1alpha1.ConditionUpdatePending, "the nodes have the values of before the update that waits: "+strings.Join(wrong, "; "))
 	case len(wrong) > 0:
 		return no(v1alpha1.ReasonNotInForce, strings.Join(wrong, "; "))
 	case len(silent) > 0:
@@ -222,6 +227,20 @@ func tuned(in Cluster) verdict {
 		return yes(v1alpha1.ReasonAsExpected, strings.Join(in.Tuning.Warnings, "; "))
 	}
 	return yes(v1alpha1.ReasonAsExpected, "every node has the values of status.tuning")
+}
+
+// updatePending is True when something waits. It does not make a cluster unready: the nodes run as they did.
+func updatePending(in Cluster) verdict {
+	u := in.Update
+	if u.Pending == "" {
+		return no(v1alpha1.ReasonAsExpected, "no restart waits for approval")
+	}
+	message := fmt.Sprintf("this version of Warren makes the pods in another way, and they keep theirs until they may restart: kubectl annotate -n %s workloadcluster %s --overwrite %s=%s",
+		in.Object.Namespace, in.Object.Name, v1alpha1.AnnotationApproveUpdate, u.Pending)
+	if u.Window != "" {
+		message += "; or by itself in the window " + u.Window
+	}
+	return yes(v1alpha1.ReasonWaitingForApproval, message)
 }
 
 func tunedValues(checks []tuning.Check) []v1alpha1.TunedValue {

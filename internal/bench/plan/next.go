@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/schedule"
 )
 
 // Verb is what a Benchmark does next.
@@ -75,15 +76,15 @@ const settleTime = time.Minute
 // Next decides what to do.
 func Next(b *v1alpha1.Benchmark, o Observed, now time.Time) Decision {
 	d := Decision{Verb: Wait}
-	schedule, err := scheduleOf(b.Spec.Trigger.Cron)
+	times, err := schedule.Parse(b.Spec.Trigger.Cron)
 	if err != nil {
-		schedule = nil // one of the faults
+		times = nil // one of the faults
 	}
 	var recorded time.Time
 	if b.Status.NextRun != nil {
 		recorded = b.Status.NextRun.Time
 	}
-	byTime, next := byClock(schedule, recorded, now)
+	byTime, next := byClock(times, recorded, now)
 	if !next.IsZero() {
 		d.NextRun = &metav1.Time{Time: next}
 	}
@@ -103,8 +104,8 @@ func Next(b *v1alpha1.Benchmark, o Observed, now time.Time) Decision {
 		d.Reason, d.Message = v1alpha1.ReasonPaused, "a run is due, and spec.paused is true: "+why
 	default:
 		d.start(b, o, trigger, why, now)
-		if d.Verb == Start && schedule != nil {
-			d.NextRun = &metav1.Time{Time: schedule.Next(now.UTC())}
+		if d.Verb == Start && times != nil {
+			d.NextRun = &metav1.Time{Time: times.Next(now.UTC())}
 		}
 	}
 	return d

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/broker"
+	"github.com/warren-mq/warren/internal/schedule"
 )
 
 var noon = time.Date(2027, 3, 3, 12, 0, 0, 0, time.UTC) // a Wednesday
@@ -176,19 +177,19 @@ func TestByClock(t *testing.T) {
 		"changed to a time that was just": {"30 3 * * *", at(4, 4, 0), at(4, 4, 0), false, at(5, 3, 30)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			schedule, err := scheduleOf(c.cron)
+			times, err := schedule.Parse(c.cron)
 			if err != nil {
 				t.Fatal(err)
 			}
-			due, next := byClock(schedule, c.recorded, c.now)
+			due, next := byClock(times, c.recorded, c.now)
 			if due != c.due || !next.Equal(c.next) {
 				t.Errorf("due %v, next %s; want %v, %s", due, next, c.due, c.next)
 			}
 		})
 	}
 	for _, bad := range []string{"x", "0 4 * *", "@daily", "@every 1h", "TZ=Europe/Berlin 0 4 * * *", "0 0 31 2 *", "61 * * * *"} {
-		if schedule, err := scheduleOf(bad); err == nil {
-			t.Errorf("%q is accepted: %v", bad, schedule)
+		if times, err := schedule.Parse(bad); err == nil {
+			t.Errorf("%q is accepted: %v", bad, times)
 		}
 	}
 }

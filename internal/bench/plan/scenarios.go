@@ -6,6 +6,7 @@ import (
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 	"github.com/warren-mq/warren/internal/bench"
+	"github.com/warren-mq/warren/internal/schedule"
 )
 
 // Scenarios are those that a spec asks for, in order, with its runs and caps; faults say what is wrong with it.
@@ -43,7 +44,7 @@ func Scenarios(spec v1alpha1.BenchmarkSpec) (scenarios []bench.Scenario, faults 
 			fault("scenario %s: %s", s.Name, f)
 		}
 	}
-	if _, err := scheduleOf(spec.Trigger.Cron); err != nil {
+	if _, err := schedule.Parse(spec.Trigger.Cron); err != nil {
 		fault("spec.trigger.cron: %v", err)
 	}
 	if _, err := maxRegression(spec.Gate); err != nil {

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,27 +10,6 @@ import (
 
 	"github.com/warren-mq/warren/api/v1alpha1"
 )
-
-// parser takes the five fields and nothing else: words such as @every count from a start, and zones are read from files.
-var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
-
-// scheduleOf a spec; nil without one.
-func scheduleOf(text string) (cron.Schedule, error) {
-	if text == "" {
-		return nil, nil
-	}
-	if strings.Contains(text, "TZ=") {
-		return nil, errors.New("the time is UTC: a time zone cannot be given")
-	}
-	schedule, err := parser.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	if schedule.Next(time.Unix(0, 0).UTC()).IsZero() {
-		return nil, fmt.Errorf("%q never comes", text)
-	}
-	return schedule, nil
-}
 
 // cronGrace is how long after its time a run by the clock may still start: a benchmark that was to run at night must not
 // begin at noon.
