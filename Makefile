@@ -125,7 +125,8 @@ test-api: ## Run the tests against a real etcd and kube-apiserver
 test-broker: ## Run the tests against real RabbitMQ 3.10 and 4.3
 	@mkdir -p $(OUT)
 	@$(LOCAL) images
-	@(go test -tags broker -timeout 20m -count 1 $(ARGS) ./test/broker/... ./test/client/... ./test/load/... || failed=1; \
+	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets); \
+	(go test -tags broker -timeout 20m -count 1 $(ARGS) ./test/broker/... ./test/client/... ./test/load/... ./test/policy/... || failed=1; \
 	(cd client && go test -tags broker -timeout 20m -count 1 $(ARGS) ./clienttest/...) || failed=1; [ -z "$$failed" ]) 2>&1 | tee $(OUT)/test-broker.log
 
 .PHONY: faults-client
@@ -139,6 +140,13 @@ load-long: ## Run every built-in scenario, 5,000 connections and the counter-exp
 	@mkdir -p $(OUT)
 	@$(LOCAL) images
 	@go test -v -tags broker -timeout 60m -count 1 ./test/load -long -run 'TestTheMatrix|TestConnectionStorm|TestVerdict|TestOverTLS' $(ARGS) 2>&1 | tee $(OUT)/load-long.log
+
+.PHONY: policy-long
+policy-long: ## Stage mirrors of 300 queues under load, grow quorum queues, account for dead letters, on real clusters (ARGS="-run Mirrored")
+	@mkdir -p $(OUT)
+	@$(LOCAL) images
+	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets); \
+	go test -v -tags broker -timeout 60m -count 1 ./test/policy -long -report $(CURDIR)/$(OUT)/policy-long.json $(ARGS) 2>&1 | tee $(OUT)/policy-long.log
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on a real Kubernetes (NODES=3, CLUSTER=kind|current)

@@ -63,12 +63,7 @@ func (v *visit) pass(ctx context.Context) error {
 	if err := v.render(ctx); err != nil || v.out.Refused != nil {
 		return err
 	}
-	if v.moved() {
-		v.out.Rollout = nil // it was about the other broker
-	}
-	if v.staging() {
-		defer v.r.memory.turn(v.api.UID, v.object.Spec.VHost)()
-	}
+	defer v.turn()()
 	if err := v.observe(ctx); err != nil {
 		return err
 	}
@@ -164,6 +159,17 @@ func (v *visit) look(ctx context.Context) error {
 // staging: a rollout is on its way. Those of one vhost take turns, and see what the others wrote: together they bring no more
 // queues to synchronise at once than each may.
 func (v *visit) staging() bool { return v.out.Rollout != nil && !policy.RolloutOver(v.out.Rollout) }
+
+// turn waits until this pass may look at the vhost, and answers what ends its turn.
+func (v *visit) turn() (end func()) {
+	if v.moved() {
+		v.out.Rollout = nil // it was about the other broker
+	}
+	if !v.staging() {
+		return func() {}
+	}
+	return v.r.memory.turn(v.api.UID, v.object.Spec.VHost)
+}
 
 // moved: what is recorded is of another broker, that the same Secret or name stood for before.
 func (v *visit) moved() bool { return v.out.Owned != nil && v.out.Owned.ClusterUID != v.api.UID }

@@ -115,7 +115,7 @@ func (b *Broker) Run(command ...string) ([]byte, error) {
 
 // local runs hack/local's command broker.
 func local(arguments ...string) ([]byte, error) {
-	root, err := root()
+	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +130,8 @@ func local(arguments ...string) ([]byte, error) {
 	return out, nil
 }
 
-// root of the checkout that the test runs in.
-func root() (string, error) {
+// Root of the checkout that the test runs in.
+func Root() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {
 		return "", err

@@ -15,7 +15,7 @@ func (f *facts) lastWrites() (writes []policy.Action, bounded []broker.Queue) {
 	if f.idle() {
 		return nil, nil
 	}
-	_, limited := policy.BeforeLimits(f.want)
+	_, limited := inSteps(f.want)
 	risky := false
 	if !f.wanted() && f.stored != nil {
 		writes = append(writes, policy.Action{Verb: policy.DeletePolicy, Policy: *f.stored, Why: "only the operator policy is left of it"})
@@ -57,7 +57,7 @@ func (f *facts) bounded() []broker.Queue {
 // firstWrites are lastWrites without the limits.
 func (f *facts) firstWrites() []policy.Action {
 	var out []policy.Action
-	if first, ok := policy.BeforeLimits(f.want); f.wanted() && !policy.Same(f.want, f.stored) {
+	if first, ok := inSteps(f.want); f.wanted() && !policy.Same(f.want, f.stored) {
 		if !ok {
 			first = f.want
 		}
@@ -90,7 +90,7 @@ func (f *facts) overflow() Decision {
 	if first := f.firstWrites(); len(first) > 0 {
 		return f.actAnew(first, "overflow is written, the limits follow")
 	}
-	if wait := f.protect(f.unprotected(bounded)); wait != nil {
+	if wait := f.protect(f.unready(bounded)); wait != nil {
 		return *wait
 	}
 	d := f.record(v1alpha1.RolloutFinal, 0, "overflow is in force: the limits follow")
@@ -112,7 +112,7 @@ func (f *facts) finish() Decision {
 		}
 	}
 	writes, bounded := f.lastWrites()
-	switch open := fresh(bounded); {
+	switch open := f.needFirst(bounded); {
 	case len(open) > 0 && !f.protected(bounded):
 		return f.record(v1alpha1.RolloutOverflow, 0, "a limit is to follow: "+examples(open))
 	case len(writes) > 0:
@@ -192,7 +192,7 @@ func (f *facts) done() Decision {
 		return f.beginAtOnce()
 	}
 	writes, bounded := f.lastWrites()
-	switch open := fresh(bounded); {
+	switch open := f.needFirst(bounded); {
 	case len(open) > 0:
 		return f.record(v1alpha1.RolloutOverflow, 0, "a limit is to follow: "+examples(open))
 	case len(writes) > 0:

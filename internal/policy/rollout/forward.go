@@ -38,7 +38,7 @@ func (f *facts) begin() Decision {
 // beginAtOnce is for a policy without stages: one write, or two when overflow has to come before a limit.
 func (f *facts) beginAtOnce() Decision {
 	writes, bounded := f.lastWrites()
-	open := fresh(bounded)
+	open := f.needFirst(bounded)
 	switch {
 	case len(f.temps) > 0:
 		f.state = f.beginning()
@@ -186,8 +186,8 @@ func (f *facts) writeBatch(number int) Decision {
 	}
 	names := left[:min(size, len(left))]
 	content := f.want
-	first, limited := policy.BeforeLimits(f.want)
-	if limited && len(fresh(f.live(names))) > 0 {
+	first, limited := inSteps(f.want)
+	if limited && len(f.needFirst(f.live(names))) > 0 {
 		if f.state.Phase != v1alpha1.RolloutOverflow {
 			return f.record(v1alpha1.RolloutOverflow, number, fmt.Sprintf("batch %d gets its overflow before its limits", number))
 		}
@@ -239,7 +239,7 @@ func (f *facts) raise() *Decision {
 			d = f.wait(gate.reason, gate.message, again)
 			return &d
 		}
-		if wait := f.protect(f.unprotected(queues)); wait != nil {
+		if wait := f.protect(f.unready(queues)); wait != nil {
 			return wait
 		}
 	}
@@ -255,7 +255,7 @@ func (f *facts) raise() *Decision {
 // repairs bring back temporary policies that somebody changed. One whose names are lost is removed: its queues join a batch
 // again.
 func (f *facts) repairs() []policy.Action {
-	first, limited := policy.BeforeLimits(f.want)
+	first, limited := inSteps(f.want)
 	priority := f.priority()
 	var out []policy.Action
 	for _, t := range f.temps {
@@ -271,7 +271,7 @@ func (f *facts) repairs() []policy.Action {
 		isFirst := limited && broker.EqualDefinitions(p.Definition, first.Definition)
 		if !broker.EqualDefinitions(p.Definition, f.want.Definition) && !isFirst {
 			p.Definition = f.want.Definition
-			if limited && len(fresh(f.live(t.names))) > 0 {
+			if limited && len(f.needFirst(f.live(t.names))) > 0 {
 				p.Definition = first.Definition
 			}
 		}

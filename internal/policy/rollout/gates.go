@@ -221,6 +221,54 @@ func fresh(queues []broker.Queue) []string {
 	return out
 }
 
+// inSteps is the policy without what has to follow it, and whether there is such a step. Limits follow their overflow; and
+// at-least-once follows the dead-letter exchange: on 4.3 the process that moves a queue's dead letters begins when it hears of
+// the strategy, and may look before its node has the rest of the policy. It keeps what it found until the next change of the
+// policy: dead letters of a queue without an exchange stay where they are.
+func inSteps(want broker.Policy) (broker.Policy, bool) {
+	first, limited := policy.BeforeLimits(want)
+	if !assured(want.Definition) {
+		return first, limited
+	}
+	first.Definition = broker.NormalizeDefinition(first.Definition)
+	delete(first.Definition, "dead-letter-strategy")
+	return first, true
+}
+
+func assured(definition map[string]any) bool {
+	return definition["dead-letter-strategy"] == "at-least-once"
+}
+
+// unassured are the queues among these that have to get the dead-letter exchange before at-least-once. Where one has
+// at-least-once already there is no such step: taking it away would drop the dead letters that wait.
+func (f *facts) unassured(queues []broker.Queue) []string {
+	if !assured(f.want.Definition) {
+		return nil
+	}
+	var out []string
+	for _, q := range queues {
+		switch {
+		case assured(q.EffectiveDefinition):
+			return nil
+		case q.Type != broker.Classic && q.EffectiveDefinition["dead-letter-exchange"] != f.want.Definition["dead-letter-exchange"]:
+			out = append(out, q.Name)
+		}
+	}
+	return out
+}
+
+// needFirst are the queues among these that must have the first step before the policy.
+func (f *facts) needFirst(queues []broker.Queue) []string {
+	return append(fresh(queues), f.unassured(queues)...)
+}
+
+// unready are the queues among these that do not have the first step yet. A broker that does not say what is in force on a
+// queue is waited for only for some seconds where no message can be lost.
+func (f *facts) unready(queues []broker.Queue) []string {
+	known := slices.DeleteFunc(slices.Clone(queues), func(q broker.Queue) bool { return q.EffectiveDefinition == nil })
+	return append(f.unprotected(queues), f.unassured(known)...)
+}
+
 // refusesAtLimit tells whether a definition keeps what a queue holds when it is over a limit.
 func refusesAtLimit(definition map[string]any) bool {
 	return definition["overflow"] == "reject-publish" || definition["overflow"] == "reject-publish-dlx"
@@ -240,7 +288,7 @@ func (f *facts) settled() (done bool, next *v1alpha1.RolloutStatus) {
 // then wait is what to do.
 func (f *facts) protect(open []string) (wait *Decision) {
 	if len(open) > 0 {
-		d := f.wait(v1alpha1.ReasonOverflowFirst, fmt.Sprintf("the limit follows when the processes of %s say, in the broker's statistics, that they refuse publishers at it: %s", many(len(open), "queue"), examples(open)), again)
+		d := f.wait(v1alpha1.ReasonOverflowFirst, f.follows(open), again)
 		if d.State != nil {
 			d.State.ProtectedSince = nil
 		}
@@ -253,13 +301,28 @@ func (f *facts) protect(open []string) (wait *Decision) {
 	if next == nil {
 		next = f.state.DeepCopy()
 	}
-	d := f.decide(Decision{State: next, Reason: v1alpha1.ReasonOverflowFirst, Message: "all queues refuse publishers at a limit; the limit follows in some seconds", LookAgain: again})
+	d := f.decide(Decision{State: next, Reason: v1alpha1.ReasonOverflowFirst, Message: f.followsSoon(), LookAgain: again})
 	return &d
+}
+
+// follows says what is waited for before the rest of the policy comes.
+func (f *facts) follows(open []string) string {
+	if len(f.unassured(f.live(open))) > 0 {
+		return fmt.Sprintf("at-least-once follows when the dead-letter exchange is in force on %s: %s", many(len(open), "queue"), examples(open))
+	}
+	return fmt.Sprintf("the limit follows when the processes of %s say, in the broker's statistics, that they refuse publishers at it: %s", many(len(open), "queue"), examples(open))
+}
+
+func (f *facts) followsSoon() string {
+	if assured(f.want.Definition) {
+		return "the dead-letter exchange is in force on all queues; at-least-once follows in some seconds"
+	}
+	return "all queues refuse publishers at a limit; the limit follows in some seconds"
 }
 
 // protected tells whether the gate before a limit was open and still is.
 func (f *facts) protected(queues []broker.Queue) bool {
-	return f.state.ProtectedSince != nil && f.Now.Sub(f.state.ProtectedSince.Time) >= settle && len(f.unprotected(queues)) == 0
+	return f.state.ProtectedSince != nil && f.Now.Sub(f.state.ProtectedSince.Time) >= settle && len(f.unready(queues)) == 0
 }
 
 // actAnew is act for what comes before limits: how long queues have been protected is counted anew from it.

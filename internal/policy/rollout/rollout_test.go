@@ -47,6 +47,14 @@ var (
 	refuse  = map[string]any{"overflow": "reject-publish"}
 	limit   = map[string]any{"overflow": "reject-publish", "max-length": int64(100)}
 	none    = map[string]any{}
+	// at-least-once, and what comes before it.
+	exchangeOnly = map[string]any{
+		"overflow": "reject-publish", "dead-letter-exchange": "dlx", "dead-letter-routing-key": "dead", "queue-leader-locator": "balanced", "target-group-size": int64(3),
+	}
+	atLeastOnce = map[string]any{
+		"overflow": "reject-publish", "dead-letter-exchange": "dlx", "dead-letter-routing-key": "dead", "queue-leader-locator": "balanced", "target-group-size": int64(3),
+		"dead-letter-strategy": "at-least-once", "max-length": int64(100),
+	}
 )
 
 func mirrored(rollout *v1alpha1.RolloutSpec) func() *v1alpha1.QueuePolicy {
@@ -62,6 +70,16 @@ func limited(rollout *v1alpha1.RolloutSpec) func() *v1alpha1.QueuePolicy {
 		p := queuePolicy("limits", "^orders", rollout.DeepCopy())
 		length := int64(100)
 		p.Spec.Limits = &v1alpha1.QueueLimits{MaxLength: &length}
+		return p
+	}
+}
+
+// letters is at-least-once, on quorum queues.
+func letters(rollout *v1alpha1.RolloutSpec) func() *v1alpha1.QueuePolicy {
+	return func() *v1alpha1.QueuePolicy {
+		p := limited(rollout)()
+		p.Name, p.Spec.Replication.Mode = "letters", v1alpha1.ReplicationQuorum
+		p.Spec.DeadLetter = &v1alpha1.DeadLetterSpec{Exchange: "dlx", Queue: "dead", Strategy: v1alpha1.AtLeastOnce}
 		return p
 	}
 }
@@ -98,6 +116,19 @@ var stories = []story{
 		definitions: []map[string]any{none, refuse, limit},
 		rests:       func(w *world) bool { return w.state == nil && w.last.Written },
 		end:         func(w *world) { w.every("orders", limit, "limits") },
+	},
+	{
+		name: "at-least-once-follows-its-exchange", version: "4.3.6", object: letters(staged(4, 4)), writes: 12,
+		before:      orders(broker.Quorum, 9, 50),
+		definitions: []map[string]any{none, exchangeOnly, atLeastOnce},
+		end:         func(w *world) { w.every("orders", atLeastOnce, "letters") },
+	},
+	{
+		name: "at-least-once-at-once", version: "4.3.6", object: letters(nil), writes: 2,
+		before:      orders(broker.Quorum, 9, 50),
+		definitions: []map[string]any{none, exchangeOnly, atLeastOnce},
+		rests:       func(w *world) bool { return w.state == nil && w.last.Written },
+		end:         func(w *world) { w.every("orders", atLeastOnce, "letters") },
 	},
 	{
 		name: "edit-in-the-middle", version: "3.10.8", object: mirrored(staged(10, 10)), before: orders(broker.Classic, 25, 10), writes: 24,

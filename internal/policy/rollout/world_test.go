@@ -167,6 +167,10 @@ func (w *world) show(name string, q *process) {
 	if best != nil {
 		q.inForce, q.effective = best.Name, best.Definition
 	}
+	const exchange = "dead-letter-exchange"
+	if assured(q.effective) && !assured(was) && was[exchange] != q.effective[exchange] {
+		w.fault("queue %q got at-least-once with its exchange in one change", name)
+	}
 	if wasName != q.inForce || !broker.EqualDefinitions(was, q.effective) {
 		q.obeysAt = w.now.Add(w.later(20000) * time.Millisecond)
 		if len(w.allowed) > 0 && w.phase() == v1alpha1.RolloutCleanup && was != nil && !broker.EqualDefinitions(q.effective, w.wanted().Definition) {

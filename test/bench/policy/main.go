@@ -8,16 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-
-	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/test/operator"
 )
 
 // options of a run.
@@ -52,16 +46,12 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	dir, err := os.MkdirTemp("", "bench-policy-")
+	at, err := operator.NewLab()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	l, err := newLab(dir, o)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = l.environment.Stop() }()
+	defer func() { _ = at.Close() }()
+	l := &lab{options: o, Lab: at}
 	var figures report
 	for _, scene := range []func(context.Context, *lab, *report) error{tenThousand, manyQueues, realBroker} {
 		if err := scene(ctx, l, &figures); err != nil {
@@ -75,39 +65,5 @@ func run(ctx context.Context, o options) error {
 // lab is the API server and the program that all scenes use.
 type lab struct {
 	options
-	dir, binary, kubeconfig string
-	environment             *envtest.Environment
-	kube                    client.Client
-}
-
-func newLab(dir string, o options) (*lab, error) {
-	l := &lab{options: o, dir: dir, binary: filepath.Join(dir, "warren"), kubeconfig: filepath.Join(dir, "kubeconfig")}
-	if err := goBuild(l.binary); err != nil {
-		return nil, err
-	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	l.environment = &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("config", "crd")}, ErrorIfCRDPathMissing: true}
-	config, err := l.environment.Start()
-	if err != nil {
-		return nil, fmt.Errorf("start the API server (KUBEBUILDER_ASSETS names its folder): %w", err)
-	}
-	config.QPS, config.Burst = -1, -1
-	user, err := l.environment.AddUser(envtest.User{Name: "bench", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		return nil, err
-	}
-	text, err := user.KubeConfig()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(l.kubeconfig, text, 0o600); err != nil {
-		return nil, err
-	}
-	l.kube, err = client.New(config, client.Options{Scheme: scheme})
-	return l, err
+	*operator.Lab
 }

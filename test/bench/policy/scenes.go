@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,13 +26,7 @@ const (
 
 // prepare makes a namespace with a connection Secret and n policies, policy i in a vhost of its own choice.
 func (l *lab) prepare(ctx context.Context, namespace string, at broker.Target, n int, vhostOf func(i int) string) error {
-	if err := l.kube.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-		return err
-	}
-	err := l.kube.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: secretName}, StringData: map[string]string{
-		"managementUri": at.URL, "username": at.Username, "password": at.Password,
-	}})
-	if err != nil {
+	if err := l.Connect(ctx, namespace, secretName, at); err != nil {
 		return err
 	}
 	const makers = 8
@@ -42,7 +35,7 @@ func (l *lab) prepare(ctx context.Context, namespace string, at broker.Target, n
 	for maker := range makers {
 		wg.Go(func() {
 			for i := maker; i < n && failures[maker] == nil && ctx.Err() == nil; i += makers {
-				failures[maker] = l.kube.Create(ctx, policyOf(namespace, i, vhostOf(i)))
+				failures[maker] = l.Kube.Create(ctx, policyOf(namespace, i, vhostOf(i)))
 			}
 		})
 	}
@@ -83,22 +76,22 @@ func tenThousand(ctx context.Context, l *lab, r *report) error {
 	if err := l.prepare(ctx, namespace, server.Target("bench"), l.policies, vhost); err != nil {
 		return err
 	}
-	o, err := l.start(namespace)
+	o, err := l.Start(namespace, l.poll)
 	if err != nil {
 		return err
 	}
-	took, err := o.looked(ctx, l.policies, l.patience)
+	took, err := o.Looked(ctx, l.policies, l.patience)
 	r.add("first convergence", took.Seconds(), "s", -1, what)
-	o.stop()
+	o.Stop()
 	if err != nil {
 		return err
 	}
 	server.ForgetRequests()
-	if o, err = l.start(namespace); err != nil {
+	if o, err = l.Start(namespace, l.poll); err != nil {
 		return err
 	}
-	defer o.stop()
-	if took, err = o.looked(ctx, l.policies, l.patience); err != nil {
+	defer o.Stop()
+	if took, err = o.Looked(ctx, l.policies, l.patience); err != nil {
 		return err
 	}
 	reads, single := bulkReads(server.Requests())
@@ -106,7 +99,7 @@ func tenThousand(ctx context.Context, l *lab, r *report) error {
 	r.add("restart: broker writes", float64(server.Writes()), "requests", 0, what)
 	r.add("restart: bulk reads of the busiest vhost", float64(reads), "requests", 2, what)
 	r.add("restart: reads of single queues", float64(single), "requests", 0, what)
-	r.add("restart: peak memory", o.peakMemory(), "MiB", mostMemory, "resident, the whole program")
+	r.add("restart: peak memory", o.PeakMemory(), "MiB", mostMemory, "resident, the whole program")
 	if err := drift(ctx, l, r, server, vhost(0)); err != nil {
 		return err
 	}
@@ -158,18 +151,18 @@ func drift(ctx context.Context, l *lab, r *report, server *brokertest.Server, vh
 // edit changes one object and counts what that costs the broker.
 func edit(ctx context.Context, l *lab, r *report, server *brokertest.Server, namespace, vhost string) error {
 	var p v1alpha1.QueuePolicy
-	if err := l.kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "policy-00001"}, &p); err != nil {
+	if err := l.Kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "policy-00001"}, &p); err != nil {
 		return err
 	}
 	before := p.DeepCopy()
 	more := int64(2000)
 	p.Spec.Limits.MaxLength = &more
 	server.ForgetRequests()
-	if err := l.kube.Patch(ctx, &p, client.MergeFrom(before)); err != nil {
+	if err := l.Kube.Patch(ctx, &p, client.MergeFrom(before)); err != nil {
 		return err
 	}
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		if err := l.kube.Get(ctx, client.ObjectKeyFromObject(&p), &p); err != nil {
+		if err := l.Kube.Get(ctx, client.ObjectKeyFromObject(&p), &p); err != nil {
 			return err
 		}
 		if p.Status.ObservedGeneration == p.Generation && p.Status.InForce != "" && ready(&p) {
@@ -215,12 +208,12 @@ func manyQueues(ctx context.Context, l *lab, r *report) error {
 	if err := l.prepare(ctx, namespace, server.Target("many"), l.manyFor, vhost); err != nil {
 		return err
 	}
-	o, err := l.start(namespace)
+	o, err := l.Start(namespace, l.poll)
 	if err != nil {
 		return err
 	}
-	defer o.stop()
-	took, err := o.looked(ctx, l.manyFor, l.patience)
+	defer o.Stop()
+	took, err := o.Looked(ctx, l.manyFor, l.patience)
 	if err != nil {
 		return err
 	}
@@ -236,7 +229,7 @@ func manyQueues(ctx context.Context, l *lab, r *report) error {
 	r.add("many queues: requests in two polls", float64(server.Reads()), "requests", float64(3*(pages+l.queueVHosts*2+2)), what)
 	r.add("many queues: writes in two polls", float64(server.Writes()), "requests", 0, what)
 	r.add("many queues: reads of single queues", float64(single), "requests", 0, what)
-	r.add("many queues: peak memory", o.peakMemory(), "MiB", mostMemory, "resident, the whole program")
+	r.add("many queues: peak memory", o.PeakMemory(), "MiB", mostMemory, "resident, the whole program")
 	return nil
 }
 
@@ -268,14 +261,14 @@ func realBroker(ctx context.Context, l *lab, r *report) error {
 		return err
 	}
 	for _, title := range []string{"real broker, first convergence", "real broker, restart"} {
-		o, err := l.start(namespace)
+		o, err := l.Start(namespace, l.poll)
 		if err != nil {
 			return err
 		}
-		took, err := o.looked(ctx, l.real, l.patience)
+		took, err := o.Looked(ctx, l.real, l.patience)
 		if err == nil {
 			var writes float64
-			writes, err = o.requests(ctx, http.MethodPut, http.MethodDelete, http.MethodPost)
+			writes, err = o.Requests(ctx, http.MethodPut, http.MethodDelete, http.MethodPost)
 			most := float64(2 * l.real)
 			if strings.HasSuffix(title, "restart") {
 				most = 0
@@ -283,7 +276,7 @@ func realBroker(ctx context.Context, l *lab, r *report) error {
 			r.add(title+": time", took.Seconds(), "s", -1, what)
 			r.add(title+": broker writes", writes, "requests", most, what)
 		}
-		o.stop()
+		o.Stop()
 		if err != nil {
 			return err
 		}
