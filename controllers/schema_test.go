@@ -5,6 +5,7 @@ package controllers_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,9 @@ func TestWorkloadClusterSchema(t *testing.T) {
 		{"minimal", func(*v1alpha1.WorkloadCluster) {}, ""},
 		{"neither version nor image", func(c *v1alpha1.WorkloadCluster) { c.Spec.Version = "" }, "set version"},
 		{"image only", func(c *v1alpha1.WorkloadCluster) { c.Spec.Version, c.Spec.Image = "", "rabbitmq:4.3.6" }, ""},
+		{"a maintenance window", func(c *v1alpha1.WorkloadCluster) { c.Spec.Update.Window = windowOf("0 3 * * SUN", 2*time.Hour) }, ""},
+		{"a window of no length", func(c *v1alpha1.WorkloadCluster) { c.Spec.Update.Window = windowOf("0 3 * * SUN", time.Second) }, "at least 1m long"},
+		{"a window without its days", func(c *v1alpha1.WorkloadCluster) { c.Spec.Update.Window = windowOf("0 3 * *", time.Hour) }, "spec.update.window.cron"},
 		{"version is a word", func(c *v1alpha1.WorkloadCluster) { c.Spec.Version = "latest" }, "spec.version"},
 		{"no workload class", func(c *v1alpha1.WorkloadCluster) { c.Spec.WorkloadClass = "" }, "workloadClass"},
 		{"workload class in capitals", func(c *v1alpha1.WorkloadCluster) { c.Spec.WorkloadClass = "Runtime" }, "workloadClass"},
@@ -203,4 +207,8 @@ func TestDefaultsAreStored(t *testing.T) {
 			t.Errorf("default of %s is not stored: %+v", name, s)
 		}
 	}
+}
+
+func windowOf(cron string, long time.Duration) *v1alpha1.MaintenanceWindow {
+	return &v1alpha1.MaintenanceWindow{Cron: cron, Duration: metav1.Duration{Duration: long}}
 }
