@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,6 +93,57 @@ func TestWorkloadClusterSchema(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			object := newCluster(namespace, "schema", "4.3", c.edit)
 			check(t, c.says, kube.Create(t.Context(), object, client.DryRunAll))
+		})
+	}
+}
+
+func TestWorkloadClusterAdditions(t *testing.T) {
+	namespace := newNamespace(t)
+	sidecar := v1alpha1.ExtraContainer{Name: "exporter", Image: "exporter:2"}
+	empty := &corev1.EmptyDirVolumeSource{}
+	for _, c := range []refusal[*v1alpha1.WorkloadCluster]{
+		{"labels of the user", func(c *v1alpha1.WorkloadCluster) { c.Spec.Pod.Labels = map[string]string{"team": "payments"} }, ""},
+		{"Warren's label on pods", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Pod.Labels = map[string]string{v1alpha1.LabelCluster: "other"}
+		}, "pod.labels has a key that is Warren's own"},
+		{"managed-by on pods", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Pod.Labels = map[string]string{"app.kubernetes.io/managed-by": "helm"}
+		}, "pod.labels has a key that is Warren's own"},
+		{"Warren's annotation on pods", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Pod.Annotations = map[string]string{v1alpha1.AnnotationStopNow: "true"}
+		}, "pod.annotations has a key that is Warren's own"},
+		{"Warren's label on the Service", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Service.Labels = map[string]string{"app.kubernetes.io/name": "x"}
+		}, "service.labels has a key that is Warren's own"},
+		{"Warren's annotation on the Service", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Service.Annotations = map[string]string{v1alpha1.AnnotationApplied: "x"}
+		}, "service.annotations has a key that is Warren's own"},
+		{"external name", func(c *v1alpha1.WorkloadCluster) { c.Spec.Service.Type = corev1.ServiceTypeExternalName }, "service.type"},
+		{"node ports", func(c *v1alpha1.WorkloadCluster) { c.Spec.Service.Type = corev1.ServiceTypeNodePort }, ""},
+		{"sidecar", func(c *v1alpha1.WorkloadCluster) { c.Spec.Pod.Containers = []v1alpha1.ExtraContainer{sidecar} }, ""},
+		{"sidecar named as the broker", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Pod.Containers = []v1alpha1.ExtraContainer{{Name: "rabbitmq", Image: "x"}}
+		}, "Warren's own containers"},
+		{"volume of no kind", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Pod.Volumes = []v1alpha1.ExtraVolume{{Name: "x"}}
+		}, "a volume is one of"},
+		{"volume of two kinds", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Pod.Volumes = []v1alpha1.ExtraVolume{{Name: "x", EmptyDir: empty, Secret: &corev1.SecretVolumeSource{SecretName: "x"}}}
+		}, "a volume is one of"},
+		{"mount of nothing", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Pod.VolumeMounts = []v1alpha1.ExtraMount{{Name: "x", MountPath: "/x"}}
+		}, "names a volume that is not in pod.volumes"},
+		{"mount of a volume", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Pod.Volumes = []v1alpha1.ExtraVolume{{Name: "x", EmptyDir: empty}}
+			c.Spec.Pod.VolumeMounts = []v1alpha1.ExtraMount{{Name: "x", MountPath: "/x"}}
+		}, ""},
+		{"mount without a path", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Pod.Volumes = []v1alpha1.ExtraVolume{{Name: "x", EmptyDir: empty}}
+			c.Spec.Pod.VolumeMounts = []v1alpha1.ExtraMount{{Name: "x", MountPath: "x"}}
+		}, "mountPath"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			check(t, c.says, kube.Create(t.Context(), newCluster(namespace, "additions", "4.3", c.edit), client.DryRunAll))
 		})
 	}
 }

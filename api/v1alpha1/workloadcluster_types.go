@@ -55,6 +55,15 @@ type WorkloadClusterSpec struct {
 	// +optional
 	Scheduling SchedulingSpec `json:"scheduling,omitzero"`
 
+	// Pod adds to the pods: metadata, volumes, containers.
+	// +optional
+	Pod PodAdditions `json:"pod,omitzero"`
+
+	// Service for clients.
+	// +kubebuilder:default={}
+	// +optional
+	Service ClientServiceSpec `json:"service,omitzero"`
+
 	// Erlang tunes the virtual machine.
 	// +kubebuilder:default={}
 	// +optional
@@ -205,6 +214,21 @@ type SchedulingSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// Tolerations besides that of the dedicated pool's taint.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// NodeSelector that Kubernetes nodes must match, whatever the pool.
+	// +kubebuilder:validation:MaxProperties=16
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// Affinity besides that to the dedicated pool and away from one another.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 }
 
 // DedicatedNodes is a pool of Kubernetes nodes.

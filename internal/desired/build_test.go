@@ -95,7 +95,7 @@ func asJSON(t testing.TB, v any) string {
 	return string(text)
 }
 
-var examples = []string{"minimal", "legacy", "production", "single", "delete-volumes", "unlimited"}
+var examples = []string{"minimal", "legacy", "production", "single", "delete-volumes", "unlimited", "additions"}
 
 // TestObjects holds every object of every example: what changes here changes running clusters.
 func TestObjects(t *testing.T) {

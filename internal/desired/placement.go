@@ -10,28 +10,48 @@ import (
 // preferenceWeight is the most that a preference can weigh.
 const preferenceWeight = 100
 
+// affinity is the spec's own, and what Warren adds: where both demand something, both hold.
 func affinity(c *v1alpha1.WorkloadCluster) *corev1.Affinity {
-	return &corev1.Affinity{
-		NodeAffinity:    nodeAffinity(c.Spec.Scheduling.DedicatedNodes),
-		PodAntiAffinity: hostAntiAffinity(c),
+	out := &corev1.Affinity{}
+	if own := c.Spec.Scheduling.Affinity; own != nil {
+		out = own.DeepCopy()
 	}
+	out.NodeAffinity = nodeAffinity(out.NodeAffinity, c.Spec.Scheduling.DedicatedNodes)
+	apart := hostAntiAffinity(c)
+	if own := out.PodAntiAffinity; own != nil {
+		apart.RequiredDuringSchedulingIgnoredDuringExecution = append(apart.RequiredDuringSchedulingIgnoredDuringExecution, own.RequiredDuringSchedulingIgnoredDuringExecution...)
+		apart.PreferredDuringSchedulingIgnoredDuringExecution = append(apart.PreferredDuringSchedulingIgnoredDuringExecution, own.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	out.PodAntiAffinity = apart
+	return out
 }
 
-func nodeAffinity(pool *v1alpha1.DedicatedNodes) *corev1.NodeAffinity {
+func nodeAffinity(out *corev1.NodeAffinity, pool *v1alpha1.DedicatedNodes) *corev1.NodeAffinity {
 	if pool == nil {
-		return nil
+		return out
 	}
-	inPool := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+	if out == nil {
+		out = &corev1.NodeAffinity{}
+	}
+	inPool := corev1.NodeSelectorRequirement{
 		Key: pool.Label.Key, Operator: corev1.NodeSelectorOpIn, Values: []string{pool.Label.Value},
-	}}}
-	if pool.Mode == v1alpha1.PlacementRequired {
-		return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{inPool},
-		}}
 	}
-	return &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
-		{Weight: preferenceWeight, Preference: inPool},
-	}}
+	if pool.Mode != v1alpha1.PlacementRequired {
+		out.PreferredDuringSchedulingIgnoredDuringExecution = append(out.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{
+			Weight: preferenceWeight, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{inPool}},
+		})
+		return out
+	}
+	required := out.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil || len(required.NodeSelectorTerms) == 0 {
+		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	for i := range required.NodeSelectorTerms { // one term is enough for a node, so each names the pool
+		term := &required.NodeSelectorTerms[i]
+		term.MatchExpressions = append(term.MatchExpressions, inPool)
+	}
+	out.RequiredDuringSchedulingIgnoredDuringExecution = required
+	return out
 }
 
 func hostAntiAffinity(c *v1alpha1.WorkloadCluster) *corev1.PodAntiAffinity {
@@ -47,11 +67,12 @@ func hostAntiAffinity(c *v1alpha1.WorkloadCluster) *corev1.PodAntiAffinity {
 	}}
 }
 
-func tolerations(pool *v1alpha1.DedicatedNodes) []corev1.Toleration {
-	if pool == nil {
-		return nil
+func tolerations(s v1alpha1.SchedulingSpec) []corev1.Toleration {
+	var out []corev1.Toleration
+	if pool := s.DedicatedNodes; pool != nil {
+		out = append(out, corev1.Toleration{Key: pool.Label.Key, Operator: corev1.TolerationOpEqual, Value: pool.Label.Value})
 	}
-	return []corev1.Toleration{{Key: pool.Label.Key, Operator: corev1.TolerationOpEqual, Value: pool.Label.Value}}
+	return append(out, s.Tolerations...)
 }
 
 func spread(c *v1alpha1.WorkloadCluster) []corev1.TopologySpreadConstraint {

@@ -39,8 +39,8 @@ func podTemplate(in Input) corev1.PodTemplateSpec {
 	grace, needsToken := int64(stopSeconds), in.Capabilities.PeerDiscoveryNeedsAPI
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
-			Labels:      labels(c),
-			Annotations: map[string]string{annotationConfig: configHash(in)},
+			Labels:      with(c.Spec.Pod.Labels, labels(c)),
+			Annotations: with(c.Spec.Pod.Annotations, map[string]string{annotationConfig: configHash(in)}),
 		},
 		Spec: corev1.PodSpec{
 			ServiceAccountName:            accountName(c.Name),
@@ -48,12 +48,14 @@ func podTemplate(in Input) corev1.PodTemplateSpec {
 			TerminationGracePeriodSeconds: &grace,
 			PriorityClassName:             c.Spec.Scheduling.PriorityClassName,
 			Affinity:                      affinity(c),
-			Tolerations:                   tolerations(c.Spec.Scheduling.DedicatedNodes),
+			Tolerations:                   tolerations(c.Spec.Scheduling),
+			NodeSelector:                  c.Spec.Scheduling.NodeSelector,
+			ImagePullSecrets:              c.Spec.Pod.ImagePullSecrets,
 			TopologySpreadConstraints:     spread(c),
 			SecurityContext:               podSecurity(),
-			InitContainers:                []corev1.Container{cookieContainer(in)},
-			Containers:                    []corev1.Container{rabbitContainer(in)},
-			Volumes:                       volumes(in),
+			InitContainers:                append([]corev1.Container{cookieContainer(in)}, extraContainers(c.Spec.Pod.InitContainers)...),
+			Containers:                    append([]corev1.Container{rabbitContainer(in)}, extraContainers(c.Spec.Pod.Containers)...),
+			Volumes:                       append(volumes(in), extraVolumes(c.Spec.Pod.Volumes)...),
 		},
 	}
 }
@@ -108,14 +110,18 @@ func rabbitContainer(in Input) corev1.Container {
 		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
 			Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", stopScript(in)}},
 		}},
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: volumeHome, MountPath: homeFolder},
-			{Name: volumeData, MountPath: dataFolder},
-			{Name: volumeTemporary, MountPath: "/tmp"},
-			{Name: volumeConfig, MountPath: configFolder, ReadOnly: true},
-			{Name: volumePlugins, MountPath: pluginsFolder, ReadOnly: true},
-			{Name: volumePodInfo, MountPath: podInfoFolder, ReadOnly: true},
-		},
+		VolumeMounts: append(rabbitMounts(), extraMounts(in.Cluster.Spec.Pod.VolumeMounts)...),
+	}
+}
+
+func rabbitMounts() []corev1.VolumeMount {
+	return []corev1.VolumeMount{
+		{Name: volumeHome, MountPath: homeFolder},
+		{Name: volumeData, MountPath: dataFolder},
+		{Name: volumeTemporary, MountPath: "/tmp"},
+		{Name: volumeConfig, MountPath: configFolder, ReadOnly: true},
+		{Name: volumePlugins, MountPath: pluginsFolder, ReadOnly: true},
+		{Name: volumePodInfo, MountPath: podInfoFolder, ReadOnly: true},
 	}
 }
 

@@ -32,7 +32,7 @@ func Resolve(c *v1alpha1.WorkloadCluster, template string) (Resolved, []string) 
 		faults = append(faults, fmt.Sprintf("the cluster runs RabbitMQ %s, and moving it to %s is not supported: create a second WorkloadCluster and move the queues",
 			runs, resolved.Capabilities.Version))
 	}
-	return resolved, append(faults, figureFaults(c.Spec)...)
+	return resolved, slices.Concat(faults, figureFaults(c.Spec), podFaults(c))
 }
 
 // most is more than any node has; figures above it do not fit the arithmetic.

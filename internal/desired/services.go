@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +19,12 @@ func nodesService(in Input) *corev1.Service {
 }
 
 func clientService(in Input) *corev1.Service {
-	return service(in, ClientServiceName(in.Cluster.Name),
+	s := service(in, ClientServiceName(in.Cluster.Name),
 		port("amqp", PortAMQP), port("management", PortManagement), port("prometheus", PortPrometheus))
+	spec := in.Cluster.Spec.Service
+	s.Labels, s.Annotations = with(spec.Labels, s.Labels), with(spec.Annotations, s.Annotations)
+	s.Spec.Type = cmp.Or(spec.Type, corev1.ServiceTypeClusterIP)
+	return s
 }
 
 func service(in Input, name string, ports ...corev1.ServicePort) *corev1.Service {

@@ -71,7 +71,7 @@ func ForCluster(in Cluster, now time.Time) v1alpha1.WorkloadClusterStatus {
 	}
 	s := setter{conditions: &out.Conditions, generation: in.Object.Generation, now: now}
 	s.set(v1alpha1.ConditionReconciled, reconciled(in))
-	s.set(v1alpha1.ConditionSchedulable, schedulable(in.Pods))
+	s.set(v1alpha1.ConditionSchedulable, schedulable(in))
 	s.set(v1alpha1.ConditionNodesReady, nodesReady(in))
 	s.set(v1alpha1.ConditionBrokerReachable, brokerReachable(in))
 	s.set(v1alpha1.ConditionAlarmsClear, alarmsClear(in.Broker))
@@ -94,12 +94,16 @@ func reconciled(in Cluster) verdict {
 	return yes(v1alpha1.ReasonAsExpected, "every object of the cluster is as the spec says")
 }
 
-func schedulable(pods []corev1.Pod) verdict {
-	for _, pod := range pods {
+func schedulable(in Cluster) verdict {
+	pool := ""
+	if p := in.Object.Spec.Scheduling.DedicatedNodes; p != nil && p.Mode == v1alpha1.PlacementRequired {
+		pool = fmt.Sprintf("; scheduling.dedicatedNodes requires nodes with the label %s=%s", p.Label.Key, p.Label.Value)
+	}
+	for _, pod := range in.Pods {
 		for _, c := range pod.Status.Conditions {
 			// Other reasons are the scheduler's own troubles, which it tries again by itself in a moment.
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-				return no(v1alpha1.ReasonUnschedulable, fmt.Sprintf("pod %s: %s", pod.Name, c.Message))
+				return no(v1alpha1.ReasonUnschedulable, fmt.Sprintf("pod %s: %s", pod.Name, c.Message)+pool)
 			}
 		}
 	}
