@@ -83,6 +83,22 @@ type WorkloadClusterSpec struct {
 	// +optional
 	Update UpdateSpec `json:"update,omitzero"`
 
+	// Plugins that the nodes have besides those that Warren needs. Another list restarts the nodes, one at a time.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Pattern=`^[a-z][a-z0-9_]*$`
+	// +kubebuilder:validation:items:MaxLength=100
+	// +listType=set
+	// +optional
+	Plugins []string `json:"plugins,omitempty"`
+
+	// Config are further lines of rabbitmq.conf. Keys that the version does not know, that Warren sets itself, or that belong
+	// to a plugin that is not enabled are refused before any node restarts.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=key
+	// +optional
+	Config []ConfigLine `json:"config,omitempty"`
+
 	// PolicyNamespaces are further namespaces whose QueuePolicies may name or select this cluster; "*" means all. Those of its
 	// own namespace always may.
 	// +kubebuilder:validation:MaxItems=64
@@ -326,6 +342,27 @@ type DiskSpec struct {
 	// 512Mi, at most half of the volume.
 	// +optional
 	FreeLimit *resource.Quantity `json:"freeLimit,omitempty"`
+}
+
+// ConfigLine is one line of rabbitmq.conf.
+type ConfigLine struct {
+	// Key, as "log.console.level".
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[^\s=#]+$`
+	Key string `json:"key"`
+
+	// Value as it stands in the file. It is one line without #, which begins a comment there. Everybody who may read the
+	// cluster sees it: no passwords.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[^#\r\n]+$`
+	Value string `json:"value"`
+
+	// Unchecked takes a key that Warren does not know, as of a plugin that your image adds. A node that does not know it
+	// either does not start, which ends the rolling update at that node. Keys that Warren sets are refused all the same.
+	// +optional
+	Unchecked bool `json:"unchecked,omitempty"`
 }
 
 // WorkloadClusterStatus is what Warren last saw.

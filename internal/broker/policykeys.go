@@ -135,7 +135,7 @@ func (c Capabilities) ValidateDefinition(definition map[string]any) []string {
 		known, ok := policyKeys[key]
 		switch {
 		case !ok:
-			faults = append(faults, fmt.Sprintf("%q is not a policy key of any supported RabbitMQ%s", key, suggestion(key)))
+			faults = append(faults, fmt.Sprintf("%q is not a policy key of any supported RabbitMQ%s", key, suggestion(key, sortedKeys(policyKeys))))
 		case !known.existsIn(c.Version):
 			faults = append(faults, fmt.Sprintf("%q is not a policy key of RabbitMQ %s%s", key, c.Version, known.lifetime()))
 		default:

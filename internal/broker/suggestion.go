@@ -2,10 +2,10 @@ package broker
 
 import "fmt"
 
-// suggestion names the known key that differs least from a misspelt one, when it is close enough to be meant.
-func suggestion(misspelt string) string {
+// suggestion names the one of the known keys that differs least from a misspelt one, when it is close enough to be meant.
+func suggestion(misspelt string, known []string) string {
 	best, distance := "", 3
-	for _, key := range sortedKeys(policyKeys) {
+	for _, key := range known {
 		if d := editDistance(misspelt, key); d < distance {
 			best, distance = key, d
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,8 +22,16 @@ const (
 	keyPlugins  = "enabled_plugins"
 )
 
-// plugins that every node has: Warren itself needs all three.
-var plugins = []string{"rabbitmq_management", "rabbitmq_peer_discovery_k8s", "rabbitmq_prometheus"}
+// plugins that every node has: Warren itself needs the first three.
+func plugins(spec v1alpha1.WorkloadClusterSpec) []string {
+	needed := []string{"rabbitmq_management", "rabbitmq_peer_discovery_k8s", "rabbitmq_prometheus"}
+	for _, name := range slices.Sorted(slices.Values(spec.Plugins)) { // their order means nothing, so it restarts nobody
+		if !slices.Contains(needed, name) {
+			needed = append(needed, name)
+		}
+	}
+	return needed
+}
 
 func configMap(in Input) *corev1.ConfigMap {
 	metadata := meta(in, ConfigMapName(in.Cluster.Name))
@@ -34,8 +43,8 @@ func configMap(in Input) *corev1.ConfigMap {
 		ObjectMeta: metadata,
 		Data: map[string]string{
 			keySizeHint: sizeHint(in),
-			keyConfig:   render(config(in)),
-			keyPlugins:  fmt.Sprintf("[%s].\n", strings.Join(plugins, ",")),
+			keyConfig:   render(withLines(config(in), in.Cluster.Spec.Config)),
+			keyPlugins:  fmt.Sprintf("[%s].\n", strings.Join(plugins(in.Cluster.Spec), ",")),
 		},
 	}
 }
@@ -77,6 +86,34 @@ func config(in Input) []broker.ConfigLine {
 		lines = append(lines, broker.ConfigLine{Key: "disk_free_limit.absolute", Value: strconv.FormatInt(*n, 10)})
 	}
 	return lines
+}
+
+// withLines adds the lines of the spec, in an order of their own. Where one has a key that is Warren's default, it takes its place.
+func withLines(lines []broker.ConfigLine, further []v1alpha1.ConfigLine) []broker.ConfigLine {
+	lines = slices.DeleteFunc(lines, func(own broker.ConfigLine) bool {
+		return slices.ContainsFunc(further, func(line v1alpha1.ConfigLine) bool { return line.Key == own.Key })
+	})
+	sorted := slices.SortedFunc(slices.Values(further), func(a, b v1alpha1.ConfigLine) int { return strings.Compare(a.Key, b.Key) })
+	for _, line := range sorted {
+		lines = append(lines, broker.ConfigLine{Key: line.Key, Value: line.Value})
+	}
+	return lines
+}
+
+// configFaults says which plugins and lines of the spec the version does not take.
+func configFaults(spec v1alpha1.WorkloadClusterSpec, c broker.Capabilities) []string {
+	var faults []string
+	for _, name := range spec.Plugins {
+		if fault := c.PluginFault(name); fault != "" {
+			faults = append(faults, "plugins: "+fault)
+		}
+	}
+	for _, line := range spec.Config {
+		if fault := c.ConfigFault(line.Key, plugins(spec), line.Unchecked); fault != "" {
+			faults = append(faults, "config: "+fault)
+		}
+	}
+	return faults
 }
 
 // partitionHandling: the minority pauses. Of two nodes the one that is left is no majority, so with pause_minority each

@@ -31,6 +31,8 @@ func Resolve(c *v1alpha1.WorkloadCluster, template string) (Resolved, []string) 
 	} else if runs, err := broker.ParseVersion(c.Status.Version); err == nil && runs.Line() != resolved.Capabilities.Version.Line() {
 		faults = append(faults, fmt.Sprintf("the cluster runs RabbitMQ %s, and moving it to %s is not supported: create a second WorkloadCluster and move the queues",
 			runs, resolved.Capabilities.Version))
+	} else {
+		faults = append(faults, configFaults(c.Spec, resolved.Capabilities)...)
 	}
 	return resolved, slices.Concat(faults, figureFaults(c.Spec), podFaults(c))
 }
