@@ -118,6 +118,8 @@ func send(ctx context.Context, api broker.Client, a policy.Action) error {
 		return api.PutBinding(ctx, a.Binding)
 	case policy.GrowQueue:
 		return api.GrowQueue(ctx, a.Queue.VHost, a.Queue.Name, a.Node)
+	case policy.SetDefaultQueueType:
+		return api.SetDefaultQueueType(ctx, a.Queue.VHost, a.Queue.Type)
 	case policy.DeleteQueue:
 		return unlessGone(api.DeleteEmptyQueue(ctx, a.Queue.VHost, a.Queue.Name))
 	case policy.DeleteExchange:
@@ -178,6 +180,8 @@ func subject(a policy.Action) string {
 		what, name, vhost = "queue", a.Queue.Name, a.Queue.VHost
 	case policy.GrowQueue:
 		what, name, vhost = "member on "+a.Node+" of queue", a.Queue.Name, a.Queue.VHost
+	case policy.SetDefaultQueueType:
+		what, name, vhost = "default queue type", string(a.Queue.Type), a.Queue.VHost
 	case policy.Bind:
 		what, name, vhost = "binding of exchange "+a.Binding.Source+" to", a.Binding.Destination, a.Binding.VHost
 	}

@@ -105,13 +105,18 @@ func (r *QueuePolicyReconciler) remove(ctx context.Context, p *v1alpha1.QueuePol
 	if keep || p.Spec.DeadLetter == nil {
 		return nil
 	}
-	return r.removeDeadLetters(ctx, p, api, vhost)
+	return r.removeDeadLetters(ctx, p, leave.Target.Cluster, api, vhost)
 }
 
-func (r *QueuePolicyReconciler) removeDeadLetters(ctx context.Context, p *v1alpha1.QueuePolicy, api observe.Broker, vhost string) error {
+func (r *QueuePolicyReconciler) removeDeadLetters(ctx context.Context, p *v1alpha1.QueuePolicy, c *v1alpha1.WorkloadCluster, api observe.Broker, vhost string) error {
 	dead, err := policy.DeadLetterOf(p)
 	if err != nil || dead == nil {
 		return nil // it was refused, and nothing made
+	}
+	if c != nil && policy.DefaultDeadLettersOf(c).Names(dead) {
+		r.Events.Eventf(p, nil, corev1.EventTypeNormal, "DeadLettersKept", "DeletePolicy", "%s",
+			note(fmt.Sprintf("exchange and queue for dead letters stay: spec.defaults.deadLetter of WorkloadCluster %s names them", c.Name)))
+		return nil
 	}
 	parts := observe.Parts{Needs: policy.Needs{Counts: true, Topology: true}}
 	seen, err := api.Vhost(ctx, vhost, parts, r.Now())

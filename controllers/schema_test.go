@@ -71,6 +71,16 @@ func TestWorkloadClusterSchema(t *testing.T) {
 			c.Spec.Resources.Requests = &v1alpha1.ResourceRequests{CPU: quantity("8")}
 			c.Spec.Resources.Unlimited = []v1alpha1.LimitedResource{v1alpha1.UnlimitedCPU}
 		}, ""},
+		{"defaults", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Defaults = &v1alpha1.ClusterDefaults{QueueType: v1alpha1.DefaultQuorum, DeadLetter: &v1alpha1.DefaultDeadLetter{Queue: "dead"}}
+		}, ""},
+		{"default type Stream", func(c *v1alpha1.WorkloadCluster) { c.Spec.Defaults = &v1alpha1.ClusterDefaults{QueueType: "Stream"} }, "queueType"},
+		{"dead-letter exchange of the broker's own", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Defaults = &v1alpha1.ClusterDefaults{DeadLetter: &v1alpha1.DefaultDeadLetter{Exchange: "amq.direct"}}
+		}, "called amq.*"},
+		{"dead-letter queue with a line break", func(c *v1alpha1.WorkloadCluster) {
+			c.Spec.Defaults = &v1alpha1.ClusterDefaults{DeadLetter: &v1alpha1.DefaultDeadLetter{Queue: "a\nb"}}
+		}, "queue"},
 		{"negative request", func(c *v1alpha1.WorkloadCluster) {
 			c.Spec.Resources.Requests = &v1alpha1.ResourceRequests{CPU: quantity("-1")}
 		}, "requests.cpu is negative"},

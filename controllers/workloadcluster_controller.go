@@ -88,11 +88,12 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 	answered = observe.WithRuntime(&cluster, seen.Pods, answered, runtime)
 	rollout, rollErr := r.roll(ctx, &cluster, seen, answered, len(changed) > 0, problem != nil || cluster.Spec.Paused)
 	err = cmp.Or(err, rollErr)
+	defaults := r.keepDefaults(ctx, &cluster, answered, problem != nil || cluster.Spec.Paused)
 	figures := observe.Tuning(&cluster, seen.Pods, answered, runtime)
 	next := status.ForCluster(status.Cluster{
 		Object: &cluster, Problem: problem,
 		Tuning: settings, Checks: tuning.Verify(settings, int(cluster.Spec.Replicas), figures),
-		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Claims: seen.Claims, Growth: volumes.Growth.Waiting, Update: update, Broker: answered, Runtime: runtime, Rollout: rollout,
+		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Claims: seen.Claims, Growth: volumes.Growth.Waiting, Update: update, Broker: answered, Runtime: runtime, Rollout: rollout, Defaults: defaults,
 	}, r.Now())
 	r.Metrics.show(&cluster, seen, next)
 	return r.report(ctx, &cluster, next, changed, err)

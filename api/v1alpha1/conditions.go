@@ -21,6 +21,8 @@ const (
 	// ConditionUpdatePending: the pods would restart for nothing but another version of Warren, and that waits. It does not make
 	// the cluster unready.
 	ConditionUpdatePending = "UpdatePending"
+	// ConditionDefaultsInForce: the broker has spec.defaults. It is there only with that.
+	ConditionDefaultsInForce = "DefaultsInForce"
 )
 
 // Condition types of a QueuePolicy, besides Ready.

@@ -82,6 +82,9 @@ type WorkloadClusterSpec struct {
 	// +kubebuilder:default={}
 	// +optional
 	Update UpdateSpec `json:"update,omitzero"`
+	// Defaults are what clients find from the first day: the type of queues, and a way for dead messages.
+	// +optional
+	Defaults *ClusterDefaults `json:"defaults,omitempty"`
 
 	// Plugins that the nodes have besides those that Warren needs. Another list restarts the nodes, one at a time.
 	// +kubebuilder:validation:MaxItems=64

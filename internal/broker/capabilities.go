@@ -34,6 +34,8 @@ type Capabilities struct {
 	ClassicConsumerTimeout bool
 	// GrowsOnRequest: the management API adds members to quorum queues (3.11.19).
 	GrowsOnRequest bool
+	// DefaultQueueType: vhosts have one (3.11; under this name in the management API since 3.11.1).
+	DefaultQueueType bool
 }
 
 // ConfigLine is one line of rabbitmq.conf.
@@ -63,6 +65,7 @@ func CapabilitiesOf(v Version) (Capabilities, error) {
 		UnlimitedDelivery:        v.atLeast(4, 0, 0),
 		ClassicConsumerTimeout:   !v.atLeast(4, 3, 0),
 		GrowsOnRequest:           v.atLeast(3, 11, 19),
+		DefaultQueueType:         v.atLeast(3, 11, 1),
 		KubernetesPeerDiscovery:  "kubernetes",
 		LeaderLocatorConfig:      ConfigLine{Key: "queue_leader_locator", Value: "balanced"},
 		ApplyTo:                  []ApplyTo{ApplyToQueues, ApplyToExchanges, ApplyToAll},

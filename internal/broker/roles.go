@@ -47,6 +47,10 @@ type Declarer interface {
 	VHosts(ctx context.Context) ([]string, error)
 	PutVHost(ctx context.Context, name string) error
 	DeleteVHost(ctx context.Context, name string) error
+	// DefaultQueueType is the type of queues that are declared in vhost without one; "" when the broker does not say.
+	DefaultQueueType(ctx context.Context, vhost string) (QueueType, error)
+	// SetDefaultQueueType changes it and nothing else of the vhost. Only for brokers with Capabilities.DefaultQueueType.
+	SetDefaultQueueType(ctx context.Context, vhost string, kind QueueType) error
 	// PutQueue declares a queue from its VHost, Name, Durable, AutoDelete and Arguments.
 	PutQueue(ctx context.Context, queue Queue) error
 	DeleteQueue(ctx context.Context, vhost, name string) error

@@ -34,6 +34,10 @@ func Resolve(c *v1alpha1.WorkloadCluster, template string) (Resolved, []string) 
 	} else {
 		faults = append(faults, configFaults(c.Spec, resolved.Capabilities)...)
 	}
+	if d := c.Spec.Defaults; err == nil && d != nil && d.QueueType == v1alpha1.DefaultQuorum && !resolved.Capabilities.DefaultQueueType {
+		faults = append(faults, fmt.Sprintf("defaults.queueType Quorum needs RabbitMQ 3.11.1 or later, and this is %s: leave it out, and have clients say x-queue-type",
+			resolved.Capabilities.Version))
+	}
 	return resolved, slices.Concat(faults, figureFaults(c.Spec), podFaults(c))
 }
 

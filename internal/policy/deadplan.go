@@ -70,14 +70,8 @@ type deadPlanner struct {
 // typed plans spec.deadLetter.
 func (d deadPlanner) typed(present *broker.Exchange) {
 	dead := d.want.DeadLetter
-	switch {
-	case present != nil:
-		d.existing(*present)
-	case strings.HasPrefix(dead.Exchange.Name, "amq."):
-		d.plan.refuse(v1alpha1.ReasonDeadLetterUnusable, "deadLetter.exchange %q does not exist, and RabbitMQ lets nobody make exchanges called amq.*: choose another name", dead.Exchange.Name)
+	if !d.exchange(present) {
 		return
-	default:
-		d.plan.Actions = append(d.plan.Actions, Action{Verb: DeclareExchange, Exchange: dead.Exchange, Why: "dead messages need an exchange before a policy names it", Absent: true})
 	}
 	if dead.Queue == nil {
 		d.unbound(dead.Exchange.Name)
@@ -88,6 +82,21 @@ func (d deadPlanner) typed(present *broker.Exchange) {
 	d.queue()
 	d.bind(present)
 	d.loops(dead.Exchange.Name)
+}
+
+// exchange plans the dead-letter exchange; false says that there can be none.
+func (d deadPlanner) exchange(present *broker.Exchange) bool {
+	dead := d.want.DeadLetter
+	switch {
+	case present != nil:
+		d.existing(*present)
+	case strings.HasPrefix(dead.Exchange.Name, "amq."):
+		d.plan.refuse(v1alpha1.ReasonDeadLetterUnusable, "deadLetter.exchange %q does not exist, and RabbitMQ lets nobody make exchanges called amq.*: choose another name", dead.Exchange.Name)
+		return false
+	default:
+		d.plan.Actions = append(d.plan.Actions, Action{Verb: DeclareExchange, Exchange: dead.Exchange, Why: "dead messages need an exchange before a policy names it", Absent: true})
+	}
+	return true
 }
 
 // existing looks at an exchange that somebody else may have made; it is used as it is.

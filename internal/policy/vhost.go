@@ -70,6 +70,8 @@ const (
 	DeleteExchange ActionVerb = "DeleteExchange"
 	// GrowQueue adds a member on a node to a quorum queue.
 	GrowQueue ActionVerb = "GrowQueue"
+	// SetDefaultQueueType of the queue's vhost to the queue's type.
+	SetDefaultQueueType ActionVerb = "SetDefaultQueueType"
 )
 
 // Action is one write to a broker, decided, with its reason. Actions are carried out in order; a failure ends the pass.

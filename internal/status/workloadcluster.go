@@ -39,6 +39,18 @@ type Cluster struct {
 	Rollout gate.Decision
 	// Runtime figures by pod name.
 	Runtime map[string]broker.Runtime
+	// Defaults is what became of spec.defaults; nil when the broker could not be asked.
+	Defaults *Defaults
+}
+
+// Defaults is what a pass did about spec.defaults.
+type Defaults struct {
+	// Problem in the way; nil if none.
+	Problem *Problem
+	// Written is how many writes this pass sent: the next one sees what became of them.
+	Written  int
+	Waits    string
+	Warnings []string
 }
 
 // Broker is what the management API said.
@@ -78,10 +90,33 @@ func ForCluster(in Cluster, now time.Time) v1alpha1.WorkloadClusterStatus {
 	s.set(v1alpha1.ConditionTuned, tuned(in))
 	s.set(v1alpha1.ConditionVolumesReady, volumesReady(in))
 	s.set(v1alpha1.ConditionUpdatePending, updatePending(in))
+	if in.Object.Spec.Defaults != nil {
+		s.set(v1alpha1.ConditionDefaultsInForce, defaultsInForce(in))
+	} else {
+		s.drop(v1alpha1.ConditionDefaultsInForce)
+	}
 	s.summarize(yes(v1alpha1.ReasonReady, fmt.Sprintf("%d nodes of RabbitMQ %s run as tuned", in.Object.Spec.Replicas, out.Version)),
 		v1alpha1.ConditionReconciled, v1alpha1.ConditionSchedulable, v1alpha1.ConditionNodesReady,
-		v1alpha1.ConditionBrokerReachable, v1alpha1.ConditionAlarmsClear, v1alpha1.ConditionTuned, v1alpha1.ConditionVolumesReady)
+		v1alpha1.ConditionBrokerReachable, v1alpha1.ConditionAlarmsClear, v1alpha1.ConditionTuned, v1alpha1.ConditionVolumesReady,
+		v1alpha1.ConditionDefaultsInForce)
 	return out
+}
+
+func defaultsInForce(in Cluster) verdict {
+	d := in.Defaults
+	switch {
+	case d == nil:
+		return unknown(v1alpha1.ReasonUnknown, "the broker was not asked or did not answer")
+	case d.Problem != nil:
+		return no(d.Problem.Reason, d.Problem.Message)
+	case d.Written > 0:
+		return no(v1alpha1.ReasonNotInForce, "just written: the next look at the broker shows what became of it")
+	case d.Waits != "":
+		return unknown(v1alpha1.ReasonWaitingForNode, d.Waits)
+	case len(d.Warnings) > 0:
+		return yes(v1alpha1.ReasonAsExpected, strings.Join(d.Warnings, "; "))
+	}
+	return yes(v1alpha1.ReasonAsExpected, "the broker has what spec.defaults says")
 }
 
 func reconciled(in Cluster) verdict {

@@ -30,6 +30,7 @@ func TestContract(t *testing.T) {
 				{"table", testTable},
 				{"operator-policies", testOperatorPolicies},
 				{"topology", testTopology},
+				{"default-queue-type", testDefaultQueueType},
 				{"sizes", testSizes},
 				{"statistics-off", testStatisticsOff},
 				{"backlogs", testBacklogs},

@@ -36,6 +36,7 @@ func proofs(at *brokers.Broker) []part {
 		{"proof-C8-delivery-limit", with(proveDeliveryLimit)},
 		{"proof-C9-expiry", with(proveExpiry)},
 		{"proof-C13-dead-letters", with(proveDeadLetters)},
+		{"proof-C13-default-dead-letters", with(proveDefaultDeadLetters)},
 	}
 }
 
@@ -408,6 +409,46 @@ func proveDeadLetters(t *testing.T, w world) {
 		return err == nil, fmt.Sprint(err)
 	})
 	must(t, w.client.DeleteUnusedExchange(ctx, w.vhost, actions[1].Exchange.Name))
+}
+
+// proveDefaultDeadLetters: what nothing else takes gets to the default queue whatever its routing key is, and what has a queue of
+// its own gets only there.
+func proveDefaultDeadLetters(t *testing.T, w world) {
+	ctx := context.Background()
+	cluster := &v1alpha1.WorkloadCluster{Spec: v1alpha1.WorkloadClusterSpec{
+		WorkloadClass: "runtime", Defaults: &v1alpha1.ClusterDefaults{DeadLetter: &v1alpha1.DefaultDeadLetter{}},
+	}}
+	plan := func() []policy.Action {
+		got := policy.PlanDefaults(cluster, policy.DefaultsSeen{Vhost: w.snapshot(t), Complete: true})
+		if len(got.Refusals)+len(got.Warnings) > 0 {
+			t.Errorf("refused or warned: %+v", got)
+		}
+		return got.Actions
+	}
+	for _, a := range plan() {
+		a.Exchange.VHost, a.Queue.VHost, a.Binding.VHost = w.vhost, w.vhost, w.vhost
+		switch a.Verb {
+		case policy.DeclareExchange:
+			must(t, w.client.PutExchange(ctx, a.Exchange))
+		case policy.DeclareQueue:
+			must(t, w.client.PutQueue(ctx, a.Queue))
+		case policy.Bind:
+			must(t, w.client.PutBinding(ctx, a.Binding))
+		default:
+			t.Errorf("not expected: %+v", a)
+		}
+	}
+	if again := plan(); len(again) > 0 {
+		t.Errorf("there is still something to do: %+v", again)
+	}
+	w.queue(t, "own", broker.Quorum)
+	must(t, w.client.PutBinding(ctx, broker.Binding{VHost: w.vhost, Source: "dlx", Destination: "own", RoutingKey: "b"}))
+	for _, name := range []string{"a", "b"} {
+		must(t, w.client.PutQueue(ctx, broker.Queue{VHost: w.vhost, Name: name, Durable: true, Type: broker.Classic,
+			Arguments: map[string]any{"x-dead-letter-exchange": "dlx", "x-message-ttl": 1}}))
+		w.fill(t, name, 50)
+	}
+	wantReady(t, w.client, w.vhost, map[string]int64{"a": 0, "b": 0, "own": 50, "runtime.dead-letters": 50})
 }
 
 func ptr[T any](v T) *T { return &v }

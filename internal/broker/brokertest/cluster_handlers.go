@@ -1,11 +1,14 @@
 package brokertest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
+
+	"github.com/warren-mq/warren/internal/broker"
 )
 
 func (s *Server) getOverview(exchange) (reply, *refusal) {
@@ -35,7 +38,8 @@ func (s *Server) getWhoAmI(r exchange) (reply, *refusal) {
 }
 
 func (v *vhost) reply(name string) map[string]any {
-	return map[string]any{"name": name, "description": v.description, "tags": list(v.tags), "tracing": false}
+	return map[string]any{"name": name, "description": v.description, "tags": list(v.tags), "tracing": false,
+		"default_queue_type": cmp.Or(string(v.queueType), "undefined")}
 }
 
 func (s *Server) listVHosts(exchange) (reply, *refusal) {
@@ -60,12 +64,19 @@ func (s *Server) getVHost(r exchange) (reply, *refusal) {
 }
 
 func (s *Server) putVHost(r exchange) (reply, *refusal) {
-	var body struct{ Description, Tags *string }
+	var body struct {
+		Description, Tags *string
+		DefaultQueueType  *string `json:"default_queue_type"`
+	}
 	_ = json.NewDecoder(r.Body).Decode(&body) // without a body nothing is described
 	status, v := http.StatusNoContent, s.vhosts[r.names[0]]
 	if v == nil {
-		status, v = http.StatusCreated, newVHost()
+		status, v = http.StatusCreated, newVHost(s.caps)
 		s.vhosts[r.names[0]] = v
+	}
+	if kind := body.DefaultQueueType; kind != nil && v.queueType != "" {
+		v.queueType = broker.QueueType(*kind)
+		v.description, v.tags = "", nil // what is not sent along is forgotten
 	}
 	if body.Description != nil {
 		v.description = *body.Description

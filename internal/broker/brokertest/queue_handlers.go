@@ -103,7 +103,7 @@ func (s *Server) putQueue(r exchange) (reply, *refusal) {
 	autoDelete, _ := body["auto_delete"].(bool)
 	arguments, _ := body["arguments"].(map[string]any)
 	name := strings.NewReplacer("\r", "", "\n", "").Replace(r.names[1]) // as every AMQP declare
-	made := s.newQueue(broker.Queue{Name: name, Durable: durable, AutoDelete: autoDelete, Arguments: arguments})
+	made := s.newQueue(broker.Queue{VHost: r.names[0], Name: name, Durable: durable, AutoDelete: autoDelete, Arguments: arguments})
 	if made.kind != broker.Classic && !durable {
 		return reply{}, badRequest(fmt.Sprintf("invalid property 'non-durable' for queue '%s' in vhost '%s'", made.name, r.names[0]))
 	}

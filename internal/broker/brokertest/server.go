@@ -77,7 +77,7 @@ func Start(version string) (*Server, error) {
 	node := "rabbit@fake-0"
 	s := &Server{
 		version: parsed, caps: caps, mirrors: caps.MirroredQueues,
-		vhosts:       map[string]*vhost{"/": newVHost()},
+		vhosts:       map[string]*vhost{"/": newVHost(caps)},
 		users:        map[string][]string{"guest": {"administrator"}},
 		parameters:   map[string]any{},
 		overview:     broker.Overview{ClusterName: "fake", Node: node, RabbitMQVersion: version, ErlangVersion: "25.2.3"},
@@ -143,6 +143,6 @@ func (s *Server) SetOverview(overview broker.Overview) {
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.vhosts, s.users = map[string]*vhost{"/": newVHost()}, map[string][]string{"guest": {"administrator"}}
+	s.vhosts, s.users = map[string]*vhost{"/": newVHost(s.caps)}, map[string][]string{"guest": {"administrator"}}
 	s.parameters = map[string]any{}
 }

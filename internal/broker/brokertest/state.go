@@ -12,6 +12,8 @@ import (
 type vhost struct {
 	description string
 	tags        []string
+	// queueType of queues that are declared without one; "" on brokers that have no such thing.
+	queueType broker.QueueType
 
 	queues   map[string]*queue
 	sorted   []string // names of queues, nil after a change
@@ -22,11 +24,15 @@ type vhost struct {
 	bindings  []broker.Binding // without the default exchange's
 }
 
-func newVHost() *vhost {
-	return &vhost{
+func newVHost(caps broker.Capabilities) *vhost {
+	v := &vhost{
 		queues: map[string]*queue{}, policies: map[string]broker.Policy{}, operator: map[string]broker.Policy{},
 		exchanges: ownExchanges(),
 	}
+	if caps.DefaultQueueType {
+		v.queueType = broker.Classic
+	}
+	return v
 }
 
 func (v *vhost) put(q *queue) {
@@ -77,7 +83,7 @@ func (s *Server) AddVHost(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.vhosts[name] == nil {
-		s.vhosts[name] = newVHost()
+		s.vhosts[name] = newVHost(s.caps)
 	}
 }
 
@@ -212,6 +218,9 @@ func (s *Server) newQueue(q broker.Queue) *queue {
 	}
 	if kind, ok := made.arguments["x-queue-type"].(string); ok && made.kind == "" {
 		made.kind = broker.QueueType(kind)
+	}
+	if v := s.vhosts[q.VHost]; v != nil && made.kind == "" && made.durable && !made.autoDelete && !q.Exclusive {
+		made.kind = v.queueType
 	}
 	if made.kind == "" {
 		made.kind = broker.Classic

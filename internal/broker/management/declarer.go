@@ -2,6 +2,7 @@ package management
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -33,6 +34,52 @@ func (c *client) PutVHost(ctx context.Context, name string) error {
 		path: at("vhosts").named(name), body: struct{}{},
 	})
 	return err
+}
+
+// DefaultQueueType implements broker.Declarer.
+func (c *client) DefaultQueueType(ctx context.Context, vhost string) (broker.QueueType, error) {
+	kind, _, err := c.vhostTraits(ctx, vhost)
+	return kind, err
+}
+
+// SetDefaultQueueType implements broker.Declarer. The broker forgets the description and tags of a vhost that is put without
+// them, so they are sent along.
+func (c *client) SetDefaultQueueType(ctx context.Context, vhost string, kind broker.QueueType) error {
+	_, traits, err := c.vhostTraits(ctx, vhost)
+	if err != nil {
+		return err
+	}
+	traits["default_queue_type"] = string(kind)
+	_, err = c.do(ctx, call{
+		op: fmt.Sprintf("set the default queue type of vhost %q", vhost), method: http.MethodPut,
+		path: at("vhosts").named(vhost), body: traits,
+	})
+	return err
+}
+
+// vhostTraits are what a vhost has that a PUT of it can change.
+func (c *client) vhostTraits(ctx context.Context, vhost string) (kind broker.QueueType, traits map[string]string, err error) {
+	op := fmt.Sprintf("get vhost %q", vhost)
+	var reply struct {
+		Name             string          `json:"name"`
+		Description      json.RawMessage `json:"description"`
+		Tags             json.RawMessage `json:"tags"`
+		DefaultQueueType json.RawMessage `json:"default_queue_type"`
+	}
+	if err := c.get(ctx, op, at("vhosts").named(vhost), nil, &reply); err != nil {
+		return "", nil, err
+	}
+	if reply.Name != vhost {
+		return "", nil, misdirected(op, reply.Name)
+	}
+	if name := optionalName(reply.DefaultQueueType); name != nil && *name != "undefined" {
+		kind = broker.QueueType(*name)
+	}
+	traits = map[string]string{"tags": strings.Join(tags(reply.Tags), ",")}
+	if text := optionalName(reply.Description); text != nil {
+		traits["description"] = *text
+	}
+	return kind, traits, nil
 }
 
 // DeleteVHost implements broker.Declarer. It removes all queues and policies of the vhost, one by one before it
