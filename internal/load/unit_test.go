@@ -356,3 +356,49 @@ func TestWhenSeveralWorkersTrustWhatIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// censusAPI tells vhosts, users and connections, and nothing else.
+type censusAPI struct {
+	API
+	vhosts      []broker.VHost
+	users       []broker.User
+	connections []broker.Connection
+}
+
+func (c censusAPI) DescribedVHosts(context.Context) ([]broker.VHost, error) { return c.vhosts, nil }
+func (c censusAPI) Users(context.Context) ([]broker.User, error)            { return c.users, nil }
+func (c censusAPI) Connections(context.Context) ([]broker.Connection, error) {
+	return c.connections, nil
+}
+
+// Case H1: left over is what was silent for long, has no connections, and has the name, tag and description of a benchmark.
+func TestWhatIsLeftOver(t *testing.T) {
+	now := time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)
+	id := strings.Repeat("a", 32)
+	name := namePrefix + id
+	silent := broker.VHost{Name: name, Tags: []string{Label}, Description: describe(id, now.Add(-Abandoned))}
+	for what, c := range map[string]struct {
+		api  censusAPI
+		want string // "" for nothing, "goes" or "stays"
+	}{
+		"silent":                    {censusAPI{vhosts: []broker.VHost{silent}}, "goes"},
+		"silent, with connections":  {censusAPI{vhosts: []broker.VHost{silent}, connections: []broker.Connection{{VHost: name}}}, "stays"},
+		"connections of others":     {censusAPI{vhosts: []broker.VHost{silent}, connections: []broker.Connection{{VHost: "/"}}}, "goes"},
+		"alive":                     {censusAPI{vhosts: []broker.VHost{{Name: name, Tags: []string{Label}, Description: describe(id, now.Add(-time.Minute))}}}, "stays"},
+		"of another description":    {censusAPI{vhosts: []broker.VHost{{Name: name, Tags: []string{Label}, Description: "mine"}}}, "stays"},
+		"a vhost without the tag":   {censusAPI{vhosts: []broker.VHost{{Name: name, Description: silent.Description}}}, ""},
+		"a user alone":              {censusAPI{users: []broker.User{{Name: name, Tags: []string{Label}}}}, "goes"},
+		"a user of a living vhost":  {censusAPI{users: []broker.User{{Name: name, Tags: []string{Label}}}, vhosts: []broker.VHost{silent}, connections: []broker.Connection{{VHost: name}}}, "stays"},
+		"a user's user, of no tag":  {censusAPI{users: []broker.User{{Name: name}}}, ""},
+		"a user's user, of no name": {censusAPI{users: []broker.User{{Name: "warren-bench-report", Tags: []string{Label}}}}, ""},
+	} {
+		found, err := Leftovers(t.Context(), c.api, now, Abandoned)
+		got := ""
+		if len(found) == 1 && found[0].Name == name {
+			got = map[bool]string{false: "goes", true: "stays"}[found[0].Alive]
+		}
+		if err != nil || got != c.want || len(found) > 1 {
+			t.Errorf("%s: got %+v, %v", what, found, err)
+		}
+	}
+}
