@@ -171,7 +171,7 @@ func TestWorkloadClusterTransitions(t *testing.T) {
 		{"another line", func(c *v1alpha1.WorkloadCluster) { c.Spec.Version = "4.3" }, "another RabbitMQ version line"},
 		{"longer digits of another line", func(c *v1alpha1.WorkloadCluster) { c.Spec.Version = "4.20" }, "another RabbitMQ version line"},
 		{"scale out", func(c *v1alpha1.WorkloadCluster) { c.Spec.Replicas = 5 }, ""},
-		{"scale in", func(c *v1alpha1.WorkloadCluster) { c.Spec.Replicas = 1 }, "scaling in is not supported"},
+		{"scale in", func(c *v1alpha1.WorkloadCluster) { c.Spec.Replicas = 1 }, ""},
 		{"another class of work", func(c *v1alpha1.WorkloadCluster) { c.Spec.WorkloadClass = "worker" }, "workloadClass cannot change"},
 		{"shrink", func(c *v1alpha1.WorkloadCluster) { c.Spec.Storage.Size = resource.MustParse("1Gi") }, "storage.size cannot shrink"},
 		{"growth", func(c *v1alpha1.WorkloadCluster) { c.Spec.Storage.Size = resource.MustParse("20Gi") }, ""},

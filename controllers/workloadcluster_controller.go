@@ -9,6 +9,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -77,26 +78,34 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 	if err := r.Writer.AddFinalizer(ctx, &cluster, v1alpha1.FinalizerWorkloadCluster); err != nil {
 		return afterWrite(err)
 	}
-	volumes := desired.PlanVolumes(&cluster, seen.StatefulSet, seen.Claims, seen.Live)
+	return r.pass(ctx, &cluster, seen)
+}
+
+// pass decides and applies, then reports.
+func (r *WorkloadClusterReconciler) pass(ctx context.Context, cluster *v1alpha1.WorkloadCluster, seen observe.Cluster) (ctrl.Result, error) {
+	volumes := desired.PlanVolumes(cluster, seen.StatefulSet, seen.Claims, seen.Live)
 	settings := tuning.Decide(volumes.Spec)
-	changed, update, problem, err := r.reconcileObjects(ctx, &cluster, seen, settings, volumes)
+	answered := r.Reader.Broker(ctx, cluster, seen)
+	changed, update, problem, err := r.reconcileObjects(ctx, cluster, seen, settings, volumes, answered)
 	if err != nil && problem == nil {
 		problem = &status.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: err.Error()}
 	}
-	answered := r.Reader.Broker(ctx, &cluster, seen)
-	runtime := r.Reader.Runtime(ctx, &cluster, seen.Pods, answered)
-	answered = observe.WithRuntime(&cluster, seen.Pods, answered, runtime)
-	rollout, rollErr := r.roll(ctx, &cluster, seen, answered, len(changed) > 0, problem != nil || cluster.Spec.Paused)
-	err = cmp.Or(err, rollErr)
-	defaults := r.keepDefaults(ctx, &cluster, answered, problem != nil || cluster.Spec.Paused)
-	figures := observe.Tuning(&cluster, seen.Pods, answered, runtime)
+	runtime := r.Reader.Runtime(ctx, cluster, seen.Pods, answered)
+	answered = observe.WithRuntime(cluster, seen.Pods, answered, runtime)
+	held := problem != nil || cluster.Spec.Paused
+	rollout, rollErr := r.roll(ctx, cluster, seen, answered, len(changed) > 0, held)
+	scale, scaleErr := r.scale(ctx, cluster, seen, answered, rollout, held || len(changed) > 0)
+	err = cmp.Or(err, rollErr, scaleErr)
+	defaults := r.keepDefaults(ctx, cluster, answered, held)
+	figures := observe.Tuning(cluster, seen.Pods, answered, runtime)
 	next := status.ForCluster(status.Cluster{
-		Object: &cluster, Problem: problem,
+		Object: cluster, Problem: problem,
 		Tuning: settings, Checks: tuning.Verify(settings, int(cluster.Spec.Replicas), figures),
-		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Claims: seen.Claims, Growth: volumes.Growth.Waiting, Update: update, Broker: answered, Runtime: runtime, Rollout: rollout, Defaults: defaults,
+		StatefulSet: seen.StatefulSet, Pods: seen.Pods, Claims: seen.Claims, Growth: volumes.Growth.Waiting, Update: update, Broker: answered, Runtime: runtime,
+		Rollout: rollout, Scale: scale, HaveNodes: observe.HaveNodes(cluster, seen), Defaults: defaults,
 	}, r.Now())
-	r.Metrics.show(&cluster, seen, next)
-	return r.report(ctx, &cluster, next, changed, err)
+	r.Metrics.show(cluster, seen, next)
+	return r.report(ctx, cluster, next, changed, err)
 }
 
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
@@ -110,7 +119,7 @@ func (r *WorkloadClusterReconciler) Reconcile(ctx context.Context, request ctrl.
 
 // reconcileObjects brings the objects to what the spec says, or answers what is in the way. Nothing is applied then. An update
 // that is answered waits, and what it would change stays.
-func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster, settings tuning.Settings, volumes desired.Volumes) (changed []string, update desired.Update, problem *status.Problem, err error) {
+func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1alpha1.WorkloadCluster, seen observe.Cluster, settings tuning.Settings, volumes desired.Volumes, answered status.Broker) (changed []string, update desired.Update, problem *status.Problem, err error) {
 	resolved, faults := desired.Resolve(c, r.ImageTemplate)
 	if faults = append(faults, volumes.Faults...); len(faults) > 0 {
 		return nil, update, &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: strings.Join(faults, "; ")}, nil
@@ -126,9 +135,10 @@ func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1a
 		}
 		return nil, update, &status.Problem{Reason: reason, Message: missing}, nil
 	}
+	nodes, inTheWay := nodesNow(c, seen, answered)
 	wanted := desired.Build(desired.Input{
 		Cluster: c, Capabilities: resolved.Capabilities, Image: resolved.Image, Tuning: settings, Secrets: secrets,
-		Claims: &volumes.Growth.Template, SizeAsMade: &volumes.Spec.Storage.Size, Build: r.Build,
+		Claims: &volumes.Growth.Template, SizeAsMade: &volumes.Spec.Storage.Size, Build: r.Build, Nodes: nodes,
 	})
 	if err := r.Reader.Unseen(ctx, c.Namespace, wanted, seen.Live); err != nil {
 		return nil, update, nil, err
@@ -156,6 +166,9 @@ func (r *WorkloadClusterReconciler) reconcileObjects(ctx context.Context, c *v1a
 		volumes.Growth.Replace = false // the StatefulSet would be made anew with the update
 	}
 	grown, problem, err := r.growVolumes(ctx, seen, volumes.Growth)
+	if problem == nil {
+		problem = inTheWay
+	}
 	return append(changed, grown...), update, problem, err
 }
 
@@ -193,6 +206,7 @@ func (r *WorkloadClusterReconciler) SetupWithManager(manager ctrl.Manager) error
 	return ctrl.NewControllerManagedBy(manager).
 		For(&v1alpha1.WorkloadCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Owns(&appsv1.StatefulSet{}).
+		Owns(&batchv1.Job{}).
 		Owns(&corev1.Service{}).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.ServiceAccount{}).

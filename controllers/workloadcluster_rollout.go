@@ -28,7 +28,7 @@ func (r *WorkloadClusterReconciler) roll(ctx context.Context, c *v1alpha1.Worklo
 	}
 	next := gate.Next(facts)
 	if next.Verb == gate.AskQueues {
-		queues, err := r.Reader.Queues(ctx, c, seen, answered)
+		queues, err := r.Reader.Queues(ctx, c, seen, answered, false)
 		if err != nil {
 			facts.QueuesSilent = err.Error()
 		}

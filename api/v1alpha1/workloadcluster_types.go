@@ -10,7 +10,6 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.version) || has(self.image)",message="set version, as \"4.3\", or image"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.version) || !has(self.version) || self.version.split('.')[0] == oldSelf.version.split('.')[0] && self.version.split('.')[1] == oldSelf.version.split('.')[1]",message="moving a running cluster to another RabbitMQ version line is not supported: create a second WorkloadCluster and move the queues"
-// +kubebuilder:validation:XValidation:rule="self.replicas >= oldSelf.replicas",message="scaling in is not supported: it would lose the queues of the removed nodes"
 // +kubebuilder:validation:XValidation:rule="self.workloadClass == oldSelf.workloadClass",message="workloadClass cannot change: clients find the cluster by it"
 type WorkloadClusterSpec struct {
 	// WorkloadClass names the class of work that this cluster serves, as "runtime" or "worker". It is a label of
@@ -26,6 +25,11 @@ type WorkloadClusterSpec struct {
 	// +kubebuilder:validation:Maximum=9
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
+
+	// ScaleIn says how nodes leave when replicas becomes smaller.
+	// +kubebuilder:default={}
+	// +optional
+	ScaleIn ScaleInSpec `json:"scaleIn,omitzero"`
 
 	// Version of RabbitMQ: a line ("4.3") or an exact version ("4.3.6"), 3.10 to 4.3. Needed unless the image's tag
 	// says it.
@@ -409,6 +413,10 @@ type WorkloadClusterStatus struct {
 	// +listMapKey=name
 	// +optional
 	Tuning []TunedValue `json:"tuning,omitempty"`
+
+	// Scaling is what becomes of nodes that are to leave; absent when none are.
+	// +optional
+	Scaling *ScalingStatus `json:"scaling,omitempty"`
 
 	// Nodes of the cluster.
 	// +listType=map

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/warren-mq/warren/internal/desired"
 )
 
 // evictTime is how long one attempt to evict may take.
@@ -37,6 +39,16 @@ func (w Writer) Evict(ctx context.Context, pod *corev1.Pod) (refused string, err
 		return "", fmt.Errorf("evict pod %s: %w", pod.Name, err)
 	}
 	return "", nil
+}
+
+// Make applies one object that Warren makes for a while.
+func (w Writer) Make(ctx context.Context, object desired.Object) error {
+	intent, err := desired.Intent(object)
+	if err != nil {
+		return err
+	}
+	_, err = w.Objects(ctx, desired.Plan{Apply: []map[string]any{intent}})
+	return err
 }
 
 // Replace deletes exactly this pod, unless it has changed since it was seen.

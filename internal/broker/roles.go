@@ -82,11 +82,14 @@ type Topology interface {
 	DeleteEmptyQueue(ctx context.Context, vhost, name string) error
 }
 
-// Grower adds members to quorum queues on brokers that do not do so by themselves.
+// Grower adds and removes members of quorum queues.
 type Grower interface {
 	// GrowQueue adds a member on node; one that is there already is success. Only for brokers with
 	// Capabilities.GrowsOnRequest.
 	GrowQueue(ctx context.Context, vhost, queue, node string) error
+	// ShrinkQueue removes the member on node; one that is not there is success. The last member of a queue stays: an error. Only
+	// for brokers with Capabilities.GrowsOnRequest.
+	ShrinkQueue(ctx context.Context, vhost, queue, node string) error
 }
 
 // Parameters reads and writes the global parameters, which every node of the cluster has.

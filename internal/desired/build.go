@@ -31,6 +31,15 @@ type Input struct {
 	Build string
 	// SizeAsMade is the size of the volumes before they grew; nil means what the spec says.
 	SizeAsMade *resource.Quantity
+	// Nodes that there are to be now, where that is not what the spec says: nodes leave one by one. nil is what the spec says.
+	Nodes *int32
+}
+
+func (in Input) nodes() int32 {
+	if in.Nodes != nil {
+		return *in.Nodes
+	}
+	return in.Cluster.Spec.Replicas
 }
 
 // Secrets are made once per cluster and carried over unchanged from then on.

@@ -33,6 +33,11 @@ const (
 // StatefulSetName is the cluster's own name, as that of the client Service is.
 func StatefulSetName(cluster string) string { return cluster }
 
+// PodName is the name of the pod with an index.
+func PodName(cluster string, index int) string {
+	return fmt.Sprintf("%s-%d", StatefulSetName(cluster), index)
+}
+
 // ClientServiceName is the Service through which clients connect.
 func ClientServiceName(cluster string) string { return cluster }
 

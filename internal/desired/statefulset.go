@@ -22,7 +22,7 @@ const (
 
 func statefulSet(in Input) *appsv1.StatefulSet {
 	c := in.Cluster
-	replicas, history := c.Spec.Replicas, int32(revisionHistory)
+	replicas, history := in.nodes(), int32(revisionHistory)
 	set := &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
 		ObjectMeta: meta(in, StatefulSetName(c.Name)),

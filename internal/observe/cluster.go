@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -41,6 +42,7 @@ type Cluster struct {
 	Pods        []corev1.Pod // sorted by name
 	Identity    desired.Identity
 	Claims      []corev1.PersistentVolumeClaim // of the nodes' volumes, sorted by name
+	Jobs        []batchv1.Job                  // of actions
 	// Live objects that carry the cluster's label.
 	Live map[desired.Key]desired.Object
 }
@@ -68,6 +70,11 @@ func (r Reader) Cluster(ctx context.Context, c *v1alpha1.WorkloadCluster) (Clust
 	}
 	out.Claims = claims.Items
 	slices.SortFunc(out.Claims, func(a, b corev1.PersistentVolumeClaim) int { return strings.Compare(a.Name, b.Name) })
+	var jobs batchv1.JobList
+	if err := r.Cached.List(ctx, &jobs, client.InNamespace(c.Namespace), client.MatchingLabels(desired.ActionLabels(c.Name))); err != nil {
+		return Cluster{}, fmt.Errorf("list jobs: %w", err)
+	}
+	out.Jobs = jobs.Items
 	out.StatefulSet, _ = out.Live[desired.Key{Kind: "StatefulSet", Name: desired.StatefulSetName(c.Name)}].(*appsv1.StatefulSet)
 	var err error
 	out.Identity, err = r.identity(ctx, c, out)

@@ -30,6 +30,7 @@ func Rollout(c *v1alpha1.WorkloadCluster, seen Cluster, b status.Broker, outdate
 	if set == nil {
 		return out
 	}
+	out.Wanted = min(out.Wanted, HaveNodes(c, seen))
 	out.Settled = !outdated && set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != ""
 	for i := range seen.Pods {
 		node := desired.NodeName(c.Namespace, c.Name, seen.Pods[i].Name)
@@ -38,8 +39,8 @@ func Rollout(c *v1alpha1.WorkloadCluster, seen Cluster, b status.Broker, outdate
 	return out
 }
 
-// Queues are all queues of the cluster. Their messages are counted where mirrors may be out of step.
-func (r Reader) Queues(ctx context.Context, c *v1alpha1.WorkloadCluster, seen Cluster, b status.Broker) ([]broker.Queue, error) {
+// Queues are all queues of the cluster. Their messages are counted when asked for, and where mirrors may be out of step.
+func (r Reader) Queues(ctx context.Context, c *v1alpha1.WorkloadCluster, seen Cluster, b status.Broker, counted bool) ([]broker.Queue, error) {
 	target, err := Target(c, seen.Identity.Admin)
 	if err != nil {
 		return nil, err
@@ -53,6 +54,9 @@ func (r Reader) Queues(ctx context.Context, c *v1alpha1.WorkloadCluster, seen Cl
 		return nil, err
 	}
 	options := []broker.ListOption{broker.WithoutCounts}
+	if counted {
+		options = nil
+	}
 	if version, err := broker.ParseVersion(b.Overview.RabbitMQVersion); err == nil {
 		if capabilities, err := broker.CapabilitiesOf(version); err == nil && capabilities.MirroredQueues {
 			options = nil

@@ -35,8 +35,10 @@ type Cluster struct {
 	// Update that waits.
 	Update desired.Update
 	Broker Broker
-	// Rollout is what was decided on the pods.
-	Rollout gate.Decision
+	// Rollout is what was decided on the pods, Scale on fewer nodes than there are.
+	Rollout   gate.Decision
+	Scale     gate.ScaleDecision
+	HaveNodes int
 	// Runtime figures by pod name.
 	Runtime map[string]broker.Runtime
 	// Defaults is what became of spec.defaults; nil when the broker could not be asked.
@@ -76,6 +78,7 @@ func ForCluster(in Cluster, now time.Time) v1alpha1.WorkloadClusterStatus {
 		AdminSecret:        &corev1.LocalObjectReference{Name: desired.AdminSecretName(in.Object.Name)},
 		Tuning:             tunedValues(in.Checks),
 		Nodes:              nodes(in),
+		Scaling:            scaling(in),
 		Storage:            storage(in.Claims),
 	}
 	if v := in.Broker.Overview.RabbitMQVersion; v != "" {
@@ -152,22 +155,24 @@ func nodesReady(in Cluster) verdict {
 	}
 	ready := readyPods(in.Pods)
 	unseen := set.Status.ObservedGeneration < set.Generation && set.Status.UpdateRevision != ""
-	why := ""
+	why, leaving := "", in.Scale.Verb != "" && in.Scale.Verb != gate.ScaleRest
 	if next.Verb != gate.Rest && next.Why != "" {
 		why = "; " + strings.TrimPrefix(fmt.Sprintf("pod %s: %s", next.Pod, next.Why), "pod : ")
 	}
 	switch waiting := waitingContainers(in.Pods); {
 	case ready < wanted && waiting != "":
 		return no(v1alpha1.ReasonNodeNotReady, fmt.Sprintf("%d of %d nodes ready; %s", ready, wanted, waiting)+why)
-	case next.Rolling || unseen:
+	case next.Rolling || unseen && !leaving:
 		return no(v1alpha1.ReasonRollingUpdate, fmt.Sprintf("%d of %d nodes have the latest revision, %d ready", next.Latest, wanted, ready)+why)
-	case slices.ContainsFunc(in.Pods, func(p corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() }):
+	case slices.ContainsFunc(in.Pods, stopping) && !leaving:
 		return no(v1alpha1.ReasonNodeStopping, fmt.Sprintf("%d of %d nodes ready", ready, wanted)+why)
 	case ready < wanted:
 		return no(v1alpha1.ReasonNodesStarting, fmt.Sprintf("%d of %d nodes ready", ready, wanted)+why)
 	}
-	return yes(v1alpha1.ReasonAsExpected, fmt.Sprintf("%d nodes ready", ready))
+	return scaledIn(in, ready)
 }
+
+func stopping(p corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() }
 
 // waitingContainers says why the first pod with a container that cannot run does not run.
 func waitingContainers(pods []corev1.Pod) string {

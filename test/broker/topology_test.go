@@ -155,6 +155,9 @@ func testGrow(t *testing.T, s *subject) {
 		if err := client.GrowQueue(ctx, vhost, "q/ö", nodes[0].Name); err == nil {
 			t.Error("a broker without the call took it: the table of capabilities is wrong")
 		}
+		if err := client.ShrinkQueue(ctx, vhost, "q/ö", nodes[0].Name); err == nil {
+			t.Error("a broker without the call removed a member: the table of capabilities is wrong")
+		}
 		return
 	}
 	must(t, client.GrowQueue(ctx, vhost, "q/ö", nodes[0].Name)) // it is there already
@@ -162,4 +165,9 @@ func testGrow(t *testing.T, s *subject) {
 	if err := client.GrowQueue(ctx, vhost, "absent", nodes[0].Name); err == nil {
 		t.Error("a queue that is not there grew")
 	}
+	if err := client.ShrinkQueue(ctx, vhost, "q/ö", nodes[0].Name); err == nil {
+		t.Error("the last member of a queue was removed")
+	}
+	s.wantKind(t, client.ShrinkQueue(ctx, vhost, "q/ö", "rabbit@absent"), broker.Invalid)
+	s.wantKind(t, client.ShrinkQueue(ctx, vhost, "absent", nodes[0].Name), broker.NotFound)
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
+	"github.com/warren-mq/warren/internal/desired"
 )
 
 // Rabbit is one RabbitMQ cluster, seen from outside of Warren: through its pods, its ports and its own commands.
@@ -54,7 +55,7 @@ func (r *Rabbit) Object(ctx context.Context) (*v1alpha1.WorkloadCluster, error) 
 // Pods lists the pods by name.
 func (r *Rabbit) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := r.Cluster.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: r.Name})
+	err := r.Cluster.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels(desired.SelectorLabels(r.Name)))
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return list.Items, err
 }

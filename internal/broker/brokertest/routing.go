@@ -57,6 +57,9 @@ func (s *Server) answer(r *http.Request) (reply, *refusal) {
 	if r.Method == http.MethodPost {
 		return s.answerPost(exchange{Request: r, names: words[2:]}, words[1])
 	}
+	if n := words[2:]; r.Method == http.MethodDelete && words[1] == "queues" && len(n) == 5 && n[0] == "quorum" && n[3] == "replicas" && n[4] == "delete" {
+		return s.deleteReplica(exchange{Request: r, names: n})
+	}
 	handle := s.route(words[1], len(words)-2, r.Method)
 	if handle == nil {
 		return reply{}, notFound

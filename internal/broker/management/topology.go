@@ -195,11 +195,24 @@ func (c *client) holdsNothing(ctx context.Context, op string, place path) error 
 
 // GrowQueue implements broker.Grower.
 func (c *client) GrowQueue(ctx context.Context, vhost, queue, node string) error {
-	p := at("queues", "quorum").named(vhost, queue)
-	p.words = append(p.words, segment{text: "replicas"}, segment{text: "add"})
 	_, err := c.do(ctx, call{
 		op:     fmt.Sprintf("add a member on %s to queue %q of vhost %q", node, queue, vhost),
-		method: http.MethodPost, path: p, body: map[string]any{"node": node}, long: true, silent: true,
+		method: http.MethodPost, path: replicas(vhost, queue, "add"), body: map[string]any{"node": node}, long: true, silent: true,
 	})
 	return err
+}
+
+// ShrinkQueue implements broker.Grower.
+func (c *client) ShrinkQueue(ctx context.Context, vhost, queue, node string) error {
+	_, err := c.do(ctx, call{
+		op:     fmt.Sprintf("remove the member on %s from queue %q of vhost %q", node, queue, vhost),
+		method: http.MethodDelete, path: replicas(vhost, queue, "delete"), body: map[string]any{"node": node}, long: true, silent: true,
+	})
+	return err
+}
+
+func replicas(vhost, queue, verb string) path {
+	p := at("queues", "quorum").named(vhost, queue)
+	p.words = append(p.words, segment{text: "replicas"}, segment{text: verb})
+	return p
 }
