@@ -68,12 +68,7 @@ func PlanUpdate(c *v1alpha1.WorkloadCluster, wanted []Object, live *appsv1.State
 	if live == nil || taken(c, live) != "" || update.Approval == v1alpha1.ApproveNever {
 		return Update{}
 	}
-	is, known := rendering{}, false
-	for _, object := range wanted {
-		if set, ok := object.(*appsv1.StatefulSet); ok {
-			is, known = renderingOf(set)
-		}
-	}
+	is, known := renderingIn(wanted)
 	was, remembered := renderingOf(live)
 	edited := was.generation != is.generation && was.spec != is.spec
 	if !known || !remembered || was.build == is.build || was.template == is.template || edited {
@@ -91,6 +86,16 @@ func PlanUpdate(c *v1alpha1.WorkloadCluster, wanted []Object, live *appsv1.State
 		out.Window = fmt.Sprintf("%s (UTC) for %s", w.Cron, w.Duration.Duration)
 	}
 	return out
+}
+
+// renderingIn is that of the StatefulSet among the objects.
+func renderingIn(wanted []Object) (rendering, bool) {
+	for _, object := range wanted {
+		if set, ok := object.(*appsv1.StatefulSet); ok {
+			return renderingOf(set)
+		}
+	}
+	return rendering{}, false
 }
 
 // Holds are the objects that stay as they are while an update waits: the pods' template, and the files that a pod which restarts
