@@ -153,6 +153,11 @@ e2e: ## Run the end-to-end tests on a real Kubernetes (NODES=3, CLUSTER=kind|cur
 	@mkdir -p $(OUT)
 	@go test -v -tags e2e -timeout 30m -parallel 4 -count 1 $(ARGS) ./test/e2e/... 2>&1 | tee $(OUT)/test-e2e.log
 
+.PHONY: faults-cluster
+faults-cluster: ## Under clients: five nodes and back; a host drained, cut off, without power (a local Kubernetes of 3 nodes; about 25 minutes)
+	@mkdir -p $(OUT)
+	@NODES=3 PURPOSE=faults go test -v -tags e2e -timeout 60m -count 1 ./test/e2e -long -run 'TestHostsComeAndGo|TestNodesComeAndLeave' $(ARGS) 2>&1 | tee $(OUT)/faults-cluster.log
+
 .PHONY: bench-client
 bench-client: ## Measure the client library against amqp091-go on a real RabbitMQ (ARGS="--help")
 	@go run ./test/bench/client $(ARGS)

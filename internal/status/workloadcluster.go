@@ -159,7 +159,9 @@ func nodesReady(in Cluster) verdict {
 	if next.Verb != gate.Rest && next.Why != "" {
 		why = "; " + strings.TrimPrefix(fmt.Sprintf("pod %s: %s", next.Pod, next.Why), "pod : ")
 	}
-	switch waiting := waitingContainers(in.Pods); {
+	switch waiting, silent := waitingContainers(in.Pods), silentHosts(in.Pods); {
+	case silent != "":
+		return no(v1alpha1.ReasonNodeDown, fmt.Sprintf("%d of %d nodes ready; %s", ready, wanted, silent)+why)
 	case ready < wanted && waiting != "":
 		return no(v1alpha1.ReasonNodeNotReady, fmt.Sprintf("%d of %d nodes ready; %s", ready, wanted, waiting)+why)
 	case next.Rolling || unseen && !leaving:
@@ -173,6 +175,26 @@ func nodesReady(in Cluster) verdict {
 }
 
 func stopping(p corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() }
+
+// silentHosts names the hosts that Kubernetes does not hear from, and their pods. Such a pod is not ready while its containers
+// are said to be: the kubelet writes both together, and only the node lifecycle controller one without the other.
+func silentHosts(pods []corev1.Pod) string {
+	var out []string
+	for _, pod := range pods {
+		lost := func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
+		}
+		quiet := func(c corev1.ContainerStatus) bool { return !c.Ready || c.State.Running == nil }
+		if slices.ContainsFunc(pod.Status.Conditions, lost) && len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, quiet) {
+			text := fmt.Sprintf("Kubernetes does not hear from node %s, where pod %s is", pod.Spec.NodeName, pod.Name)
+			if !pod.DeletionTimestamp.IsZero() {
+				text += "; the pod is replaced when the node is back or, if it never comes back, when its Node object is removed"
+			}
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, "; ")
+}
 
 // waitingContainers says why the first pod with a container that cannot run does not run.
 func waitingContainers(pods []corev1.Pod) string {

@@ -86,6 +86,13 @@ func waits(i int, reason, message string) func(*Cluster) {
 	}
 }
 
+// runs: the kubelet said last that the container of a pod runs and is ready.
+func runs(i int) func(*Cluster) {
+	return func(in *Cluster) {
+		in.Pods[i].Status.ContainerStatuses = []corev1.ContainerStatus{{Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	}
+}
+
 func problem(reason, message string) func(*Cluster) {
 	return func(in *Cluster) { in.Problem = &Problem{Reason: reason, Message: message} }
 }
@@ -149,6 +156,13 @@ func TestConditionsOfACluster(t *testing.T) {
 			in.Pods[0].DeletionTimestamp = &metav1.Time{Time: noon}
 			in.Rollout = gate.Decision{Verb: gate.Wait, Latest: 3, Pod: "runtime-0", Why: "it waits for orders"}
 		}, v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodeStopping, "2 of 3 nodes ready; pod runtime-0: it waits for orders"},
+		{"a host that is silent", all(notReady(1), runs(1)), v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodeDown,
+			"2 of 3 nodes ready; Kubernetes does not hear from node host-1, where pod runtime-1 is"},
+		{"a host that is silent for so long that its pod is to go", all(notReady(1), runs(1), func(in *Cluster) {
+			in.Pods[1].DeletionTimestamp = &metav1.Time{Time: noon}
+		}), v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodeDown, "when its Node object is removed"},
+		{"a pod that is not ready yet, on a host that speaks", all(notReady(1), runs(1), func(in *Cluster) { in.Pods[1].Status.ContainerStatuses[0].Ready = false }),
+			v1alpha1.ConditionNodesReady, no, v1alpha1.ReasonNodesStarting, "2 of 3"},
 		{"pods that the API server refuses", func(in *Cluster) {
 			in.Pods = in.Pods[:2]
 			in.Rollout = gate.Decision{Verb: gate.Wait, Latest: 2, Why: "2 of 3 pods exist: exceeded quota"}

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -11,9 +12,14 @@ import (
 	"github.com/warren-mq/warren/api/v1alpha1"
 )
 
+var long = flag.Bool("long", false, "also what takes many minutes: five nodes, and what happens to hosts")
+
 // TestNodesComeAndLeaveUnderTraffic: a cluster goes from three nodes to five and back while clients publish and consume. No
 // confirmed message is lost, and nothing of the nodes that left is left in the broker (B5).
 func TestNodesComeAndLeaveUnderTraffic(t *testing.T) {
+	if !*long {
+		t.Skip("takes many minutes: make faults-cluster")
+	}
 	for _, version := range []string{"4.3", "3.10"} {
 		t.Run("RabbitMQ "+version, func(t *testing.T) {
 			t.Parallel()

@@ -31,6 +31,8 @@ type traffic struct {
 	arrived             map[int]int
 	connections         int
 	lastError           error
+	lastConfirm         time.Time
+	pause               time.Duration // longest between two confirms
 
 	stopPublishing, stopConsuming context.CancelFunc
 	publishing, consuming         sync.WaitGroup
@@ -145,12 +147,29 @@ func (f *traffic) publishBatch(channel *amqp.Channel) error {
 			return err
 		}
 		if ok {
-			f.mu.Lock()
-			f.confirmed[n] = true
-			f.mu.Unlock()
+			f.confirm(n, time.Now())
 		}
 	}
 	return nil
+}
+
+func (f *traffic) confirm(n int, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.confirmed[n] = true
+	if !f.lastConfirm.IsZero() {
+		f.pause = max(f.pause, now.Sub(f.lastConfirm))
+	}
+	f.lastConfirm = now
+}
+
+// longestPause is the longest time between two confirms so far; the next one begins anew.
+func (f *traffic) longestPause() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	longest := max(f.pause, time.Since(f.lastConfirm))
+	f.pause = 0
+	return longest
 }
 
 func (f *traffic) consume(ctx context.Context, channel *amqp.Channel) error {
