@@ -119,7 +119,7 @@ test-browser: ## Look at reports of benchmarks in a headless browser (ARGS=-scre
 .PHONY: test-api
 test-api: ## Run the tests against a real etcd and kube-apiserver
 	@mkdir -p $(OUT)
-	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets); go test -tags api -count 1 $(ARGS) ./controllers/... 2>&1 | tee $(OUT)/test-api.log
+	@export KUBEBUILDER_ASSETS=$$($(LOCAL) assets); go test -tags api -timeout 25m -count 1 $(ARGS) ./controllers/... 2>&1 | tee $(OUT)/test-api.log
 
 .PHONY: test-broker
 test-broker: ## Run the tests against real RabbitMQ 3.10 and 4.3

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/warren-mq/warren/api/v1alpha1"
@@ -38,9 +39,13 @@ func allow(t *testing.T, c *v1alpha1.WorkloadCluster, n int32) {
 func seen(t *testing.T, c *v1alpha1.WorkloadCluster, revision string) *appsv1.StatefulSet {
 	t.Helper()
 	set := &appsv1.StatefulSet{}
-	must(t, get(t, c.Namespace, c.Name, set))
-	set.Status.ObservedGeneration, set.Status.UpdateRevision = set.Generation, revision
-	must(t, kube.Status().Update(t.Context(), set))
+	must(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { // Warren may write the spec meanwhile
+		if err := get(t, c.Namespace, c.Name, set); err != nil {
+			return err
+		}
+		set.Status.ObservedGeneration, set.Status.UpdateRevision = set.Generation, revision
+		return kube.Status().Update(t.Context(), set)
+	}))
 	return set
 }
 
