@@ -53,14 +53,14 @@ func TestNodesComeAndLeaveUnderTraffic(t *testing.T) {
 			b.finish(t)
 			eventually(t, time.Minute, "three nodes, and all members on them", func(ctx context.Context) (string, error) {
 				var nodes []struct{ Name string }
-				if err := rabbit.Call(ctx, "GET", "/nodes", nil, &nodes); err != nil || len(nodes) != 3 {
+				if err := rabbit.Call(ctx, "GET", "nodes", nil, &nodes); err != nil || len(nodes) != 3 {
 					return fmt.Sprintf("nodes: %v", nodes), err
 				}
 				var queues []struct {
 					Name    string
 					Members []string
 				}
-				err := rabbit.Call(ctx, "GET", "/queues", nil, &queues)
+				err := rabbit.Call(ctx, "GET", "queues", nil, &queues)
 				for _, q := range queues {
 					if len(q.Members) != 3 {
 						return fmt.Sprintf("queue %s has members %v", q.Name, q.Members), err
