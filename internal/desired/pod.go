@@ -28,7 +28,7 @@ const (
 	// over, and to shut down.
 	stopSeconds     = 600
 	stopWaitSeconds = 480
-	// goSeconds is how long a node of a cluster that goes as a whole may take to shut down.
+	// goSeconds is how long a node that serves nobody, or of a cluster that goes as a whole, may take to shut down.
 	goSeconds = 60
 	// Of two nodes one can never spare the other: the wait is only for the other to be there at all.
 	stopWaitSecondsOfTwo = 30
@@ -196,8 +196,8 @@ func readiness(in Input) *corev1.Probe {
 const StopNowParameter = "warren-stop-now"
 
 // stopScript waits until every queue can do without this node, then hands over what the node leads. A node that does
-// not run, or has paused because it is in a minority, has nothing to hand over, and a cluster that is being deleted as a
-// whole waits for nobody. Status 75 is a time-out: a node that is too busy to say that it runs is the last that may skip
+// not run, or has paused because it is in a minority, has nothing to hand over, and its stop may hang as below; a cluster that is
+// being deleted as a whole waits for nobody. Status 75 is a time-out: a node that is too busy to say that it runs is the last that may skip
 // the wait.
 //
 // Nodes that all stop at once may wait for one another inside RabbitMQ, without end: the last one finds itself in a
@@ -230,7 +230,7 @@ go_together() {
 }
 until=$(( $(date +%%s) + %[3]d ))
 until stop_now; do
-  running || exit 0
+  running || go_together
   { %[4]s; } && break
   [ "$(date +%%s)" -lt "$until" ] || break
   sleep 1

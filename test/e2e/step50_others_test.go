@@ -173,8 +173,8 @@ func labelNode(t *testing.T, key, value string) string {
 	return nodes.Items[i].Name
 }
 
-// goneLimit is how long a deleted cluster may take to leave nothing.
-const goneLimit = 2 * time.Minute
+// goneLimit is how long a deleted cluster may take to leave nothing: a node may be told a minute late, and has a minute then.
+const goneLimit = 3 * time.Minute
 
 // deleteCluster deletes a WorkloadCluster and waits until the object is gone.
 func deleteCluster(t *testing.T, object *v1alpha1.WorkloadCluster) {
