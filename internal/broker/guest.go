@@ -35,11 +35,6 @@ type Flow struct {
 	ConnectionsInFlow, ConnectionsBlocked, ChannelsInFlow, QueuesInFlow int
 }
 
-// Alarm that is raised on a node: Resource is memory or disk space.
-type Alarm struct {
-	Node, Resource string
-}
-
 // Guest is what a temporary tenant of a broker does: it has a vhost and a user of its own, sees who else is there, and
 // removes what it made. All of it needs an administrator.
 type Guest interface {
@@ -58,9 +53,6 @@ type Guest interface {
 	PermitAll(ctx context.Context, user, vhost string) error
 	// Totals are those of the whole cluster.
 	Totals(ctx context.Context) (Totals, error)
-	// Alarms that are raised in the cluster, at once and also where statistics are switched off; those of NodeReader are up to 5 s
-	// late, or unknown.
-	Alarms(ctx context.Context) ([]Alarm, error)
 	// Connections lists the AMQP connections of the whole cluster. It is empty where statistics are switched off.
 	Connections(ctx context.Context) ([]Connection, error)
 	// FlowOf counts what is slowed down in a vhost.

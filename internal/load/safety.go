@@ -25,14 +25,7 @@ func Dangers(ctx context.Context, api API, scenarios []bench.Scenario) ([]Danger
 	if err != nil {
 		return nil, err
 	}
-	alarms, err := api.Alarms(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var found []Danger
-	for _, a := range alarms {
-		found = append(found, Danger{Reason: fmt.Sprintf("node %s has a %s alarm", a.Node, a.Resource)})
-	}
 	for _, n := range nodes {
 		found = append(found, nodeDangers(n, scenarios)...)
 	}
@@ -43,6 +36,11 @@ func Dangers(ctx context.Context, api API, scenarios []bench.Scenario) ([]Danger
 func nodeDangers(n broker.Node, scenarios []bench.Scenario) (found []Danger) {
 	if !n.Running {
 		return []Danger{{Reason: fmt.Sprintf("node %s is not running", n.Name)}}
+	}
+	for what, alarm := range map[string]*bool{"memory": n.MemoryAlarm, "disk": n.DiskAlarm} {
+		if alarm != nil && *alarm {
+			found = append(found, Danger{Reason: fmt.Sprintf("node %s has a %s alarm", n.Name, what)})
+		}
 	}
 	if n.DiskFree == nil || n.DiskFreeLimit == nil {
 		return append(found, Danger{Production: true, Reason: fmt.Sprintf("node %s does not say how much of its disk is free", n.Name)})

@@ -38,11 +38,6 @@ func testGuests(t *testing.T, s *subject) {
 		}
 		return &users[at]
 	}
-	t.Run("without-an-alarm-there-is-none", func(t *testing.T) {
-		if alarms, err := guest.Alarms(ctx); err != nil || len(alarms) > 0 {
-			t.Errorf("got %+v, %v", alarms, err)
-		}
-	})
 	t.Run("a-vhost-has-what-it-was-given", func(t *testing.T) {
 		if v := find(); v.Description != "" || len(v.Tags) > 0 {
 			t.Errorf("a new vhost has %+v", v)

@@ -32,30 +32,6 @@ func (s *Server) getNodes(exchange) (reply, *refusal) {
 	return reply{http.StatusOK, nodes}, nil
 }
 
-// getHealth knows the check of alarms, which asks the nodes and not the statistics.
-func (s *Server) getHealth(r exchange) (reply, *refusal) {
-	if r.names[0] != "checks" || r.names[1] != "alarms" {
-		return reply{}, notFound
-	}
-	var alarms []map[string]any
-	for _, node := range s.nodes {
-		for _, alarm := range []struct {
-			resource string
-			raised   *bool
-		}{{"disk space", node.DiskAlarm}, {"memory", node.MemoryAlarm}} {
-			if node.Running && alarm.raised != nil && *alarm.raised {
-				alarms = append(alarms, map[string]any{"node": node.Name, "resource": alarm.resource})
-			}
-		}
-	}
-	if len(alarms) == 0 {
-		return reply{http.StatusOK, map[string]any{"status": "ok"}}, nil
-	}
-	return reply{http.StatusServiceUnavailable, map[string]any{
-		"status": "failed", "reason": "There are alarms in effect in the cluster", "alarms": alarms,
-	}}, nil
-}
-
 func (s *Server) getWhoAmI(r exchange) (reply, *refusal) {
 	username, _, _ := r.BasicAuth()
 	return reply{http.StatusOK, map[string]any{"name": username, "tags": []string{"administrator"}}}, nil

@@ -163,7 +163,6 @@ func (s *Server) route(word string, names int, method string) handler {
 		"overview":          {list: s.getOverview},
 		"nodes":             {list: s.getNodes},
 		"whoami":            {list: s.getWhoAmI},
-		"health":            {get: s.getHealth, names: 2},
 		"vhosts":            {s.listVHosts, s.getVHost, s.putVHost, s.deleteVHost, 1},
 		"global-parameters": {s.listParameters, s.getParameter, s.putParameter, s.deleteParameter, 1},
 		"users":             {s.listUsers, s.getUser, s.putUser, s.deleteUser, 1},

@@ -31,20 +31,6 @@ func TestOtherVersionsAreNotImitated(t *testing.T) {
 	}
 }
 
-func TestAlarmsOfTheFake(t *testing.T) {
-	server := brokertest.New(t, brokertest.V4)
-	guest := connect(t, server.Connector(), server.URL()).(broker.Guest)
-	if alarms, err := guest.Alarms(t.Context()); err != nil || len(alarms) > 0 {
-		t.Errorf("got %v, %v", alarms, err)
-	}
-	ringing, on := brokertest.Node("rabbit@b"), true
-	ringing.DiskAlarm = &on
-	server.SetNodes(brokertest.Node("rabbit@a"), ringing)
-	if alarms, err := guest.Alarms(t.Context()); err != nil || !slices.Equal(alarms, []broker.Alarm{{Node: "rabbit@b", Resource: "disk space"}}) {
-		t.Errorf("got %v, %v", alarms, err)
-	}
-}
-
 // Controllers build URLs as in a cluster; the network of fakes brings them to the right server.
 func TestNetworkOfFakes(t *testing.T) {
 	old, young := brokertest.New(t, brokertest.V3), brokertest.New(t, brokertest.V4)

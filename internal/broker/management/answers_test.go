@@ -1,7 +1,6 @@
 package management_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -68,44 +67,6 @@ func TestNonsenseIsUnavailable(t *testing.T) {
 		queues, err := clientAt(t, server.URL, management.Options{}).Queues(t.Context(), "/")
 		if broker.KindOf(err) != broker.Unavailable {
 			t.Errorf("%s: got %v, %v", name, queues, err)
-		}
-		server.Close()
-	}
-}
-
-// That there is no alarm is only what a broker says: a load balancer's 503, or an answer of something else, is none.
-func TestAlarmsAreOnlyTheBrokersWord(t *testing.T) {
-	for name, c := range map[string]struct {
-		status int
-		body   string
-		alarms string // "error" for none that is known
-	}{
-		"none":            {200, `{"status":"ok"}`, ""},
-		"two":             {503, `{"status":"failed","reason":"There are alarms","alarms":[{"node":"a@b","resource":"memory"},{"node":"c@d","resource":"disk space"}]}`, "[{a@b memory} {c@d disk space}]"},
-		"a load balancer": {503, `Service Unavailable`, "error"},
-		"failed of what":  {503, `{"status":"failed","reason":"?"}`, "error"},
-		"nothing":         {200, ``, "error"},
-		"something else":  {200, `{}`, "error"},
-		"not allowed":     {401, `{"error":"not_authorised","reason":"Not_Authorized"}`, "error"},
-		"not there":       {404, `{"error":"Object Not Found","reason":"Not Found"}`, "error"},
-	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/api/health/checks/alarms" {
-				t.Errorf("asked %s", r.URL.Path)
-			}
-			w.WriteHeader(c.status)
-			_, _ = w.Write([]byte(c.body))
-		}))
-		alarms, err := clientAt(t, server.URL, management.Options{}).(broker.Guest).Alarms(t.Context())
-		got := ""
-		switch {
-		case err != nil:
-			got = "error"
-		case len(alarms) > 0:
-			got = fmt.Sprint(alarms)
-		}
-		if got != c.alarms {
-			t.Errorf("%s: got %v, %v", name, alarms, err)
 		}
 		server.Close()
 	}

@@ -141,31 +141,6 @@ func (c *client) Totals(ctx context.Context) (broker.Totals, error) {
 	return totals, nil
 }
 
-// Alarms implements broker.Guest. The broker answers 503 with the alarms when there are any.
-func (c *client) Alarms(ctx context.Context) ([]broker.Alarm, error) {
-	what := call{op: "read the alarms", method: http.MethodGet, path: at("health", "checks", "alarms")}
-	got, err := c.send(ctx, what, what.path.onto(c.base, nil))
-	if err != nil {
-		return nil, err
-	}
-	var reply struct {
-		Status string `json:"status"`
-		Alarms []struct {
-			Node     string `json:"node"`
-			Resource string `json:"resource"`
-		} `json:"alarms"`
-	}
-	known := got.status == http.StatusOK || got.status == http.StatusServiceUnavailable
-	if !known || json.Unmarshal(got.body, &reply) != nil || (reply.Status == "ok") != (len(reply.Alarms) == 0) {
-		return nil, failure(what.op, got)
-	}
-	var alarms []broker.Alarm
-	for _, a := range reply.Alarms {
-		alarms = append(alarms, broker.Alarm(a))
-	}
-	return alarms, nil
-}
-
 type connectionReply struct {
 	Name  string `json:"name"`
 	User  string `json:"user"`
