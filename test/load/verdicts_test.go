@@ -222,6 +222,9 @@ func TestVerdictAlarm(t *testing.T) {
 					}
 				}
 			})
+			if !raised {
+				t.Fatalf("the run ended before its steady part: %+v", run.Events)
+			}
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
@@ -234,6 +237,7 @@ func TestVerdictAlarm(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantDanger(t, apiOf(t, at), "", false)
+			time.Sleep(10 * time.Second) // the statistics and the node's own page tell of the end at different times
 			if !*long {
 				return
 			}
